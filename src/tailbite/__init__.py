@@ -1,0 +1,1 @@
+"""Tailbite: prove that a program ran."""

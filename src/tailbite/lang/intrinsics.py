@@ -1,0 +1,181 @@
+"""Operations beyond Python's operators; each works on run-time values and on wrapping integers alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import CompileError
+from .types import LANES, Int, Memory, boolx8, i64, lift_int, u64, u64x8
+from .values import MASK, VECTOR, SliceValue, Value, lift, llvm_type
+
+_M64 = (1 << 64) - 1
+_MIN = -(1 << 63)
+
+
+def _first(*args: Any) -> Value | None:
+    return next((a for a in args if isinstance(a, Value)), None)
+
+
+def select(c: Any, a: Any, b: Any) -> Any:
+    """``a`` where the condition holds, else ``b``; both are evaluated. Lanes select lane by lane."""
+    if isinstance(c, boolx8):
+        v = _first(a, b)
+        if v is None:
+            x, y = u64x8(a).v, u64x8(b).v
+            return u64x8(tuple(p if k else q for k, p, q in zip(c.v, x, y, strict=True)))
+    if not isinstance(c, Value):
+        if c is not True and c is not False:
+            raise TypeError("the condition of select must be bool")
+        return _same_type(a, b) if c else _same_type(b, a)
+    if isinstance(a, tuple):
+        if len(a) != len(b):
+            raise CompileError("select between tuples of different lengths")
+        parts = [select(c, x, y) for x, y in zip(a, b, strict=True)]
+        return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
+    known = _first(a, b)
+    t = known.type if known is not None else type(a) if isinstance(a, Int | u64x8) else type(b)
+    if t is int or (c.type is boolx8) != (t is u64x8):
+        raise CompileError("select needs a typed value of the shape of its condition on one side")
+    x, y = lift(a, t, c.b), lift(b, t, c.b)
+    kind = MASK if c.type is boolx8 else "i1"
+    return Value(c.b, t, c.b.emit(f"select {kind} {c.name}, {llvm_type(t)} {x.name}, {llvm_type(t)} {y.name}"))
+
+
+def _same_type(chosen: Any, other: Any) -> Any:
+    """An untyped literal takes the type of the other side, as it does when compiled."""
+    return type(other)(chosen) if type(chosen) is int and isinstance(other, Int | u64x8) else chosen
+
+
+def mulhi(a: Any, b: Any) -> Any:
+    """High 64 bits of the unsigned 128-bit product, for u64 or lanes."""
+    v = _first(a, b)
+    if v is None:
+        if isinstance(a, u64x8) or isinstance(b, u64x8):
+            return u64x8(tuple(x * y >> 64 for x, y in zip(u64x8(a).v, u64x8(b).v, strict=True)))
+        return u64(lift_int(u64, a) * lift_int(u64, b) >> 64)
+    if v.type is u64x8:
+        return _mulhi_lanes(a, b)
+    e = v.b.emit
+    x, y = lift(a, u64, v.b), lift(b, u64, v.b)
+    wide = e(f"mul i128 {e(f'zext i64 {x.name} to i128')}, {e(f'zext i64 {y.name} to i128')}")
+    return Value(v.b, u64, e(f"trunc i128 {e(f'lshr i128 {wide}, 64')} to i64"))
+
+
+def _mulhi_lanes(a: Any, b: Any) -> Any:
+    low = 0xFFFFFFFF
+    a0, a1, b0, b1 = a & low, a >> 32, b & low, b >> 32
+    t = a1 * b0 + ((a0 * b0) >> 32)
+    return a1 * b1 + (t >> 32) + ((a0 * b1 + (t & low)) >> 32)
+
+
+def umin(a: Any, b: Any) -> Any:
+    """The smaller of two unsigned values."""
+    v = _first(a, b)
+    if v is None or v.type is not u64x8:
+        return select(a < b, a, b)
+    return v.b.call(u64x8, f"llvm.umin.v{LANES}i64", lift(a, u64x8, v.b), lift(b, u64x8, v.b))
+
+
+def rotl(a: Any, k: int) -> Any:
+    """Rotate a u64 or each lane left by the constant ``k``."""
+    k %= 64
+    if k == 0:
+        return a
+    if isinstance(a, Value):
+        name = f"llvm.fshl.v{LANES}i64" if a.type is u64x8 else "llvm.fshl.i64"
+        return a.b.call(a.type, name, a, a, lift(k, a.type, a.b))
+    return (a << k) | (a >> (64 - k))
+
+
+def rotr(a: Any, k: int) -> Any:
+    """Rotate a u32 or u64 right by the constant ``k``."""
+    bits = 64 if (a.type if isinstance(a, Value) else type(a)) is u64x8 else \
+        (a.type if isinstance(a, Value) else type(a)).bits
+    k %= bits
+    return a if k == 0 else (a >> k) | (a << (bits - k))
+
+
+def sdiv(a: Any, b: Any) -> Any:
+    """Signed quotient rounded to zero, as RISC-V: x / 0 = -1, MIN / -1 = MIN."""
+    v = _first(a, b)
+    if v is None:
+        x, y = lift_int(i64, a), lift_int(i64, b)
+        q = abs(x) // abs(y) if y else 1
+        return i64(i64.wrap(-q if y == 0 or (x < 0) != (y < 0) else q))
+    return _signed(lift(a, i64, v.b), lift(b, i64, v.b), "sdiv")
+
+
+def srem(a: Any, b: Any) -> Any:
+    """Signed remainder with the sign of the dividend, as RISC-V: x % 0 = x, MIN % -1 = 0."""
+    v = _first(a, b)
+    if v is None:
+        x, y = lift_int(i64, a), lift_int(i64, b)
+        r = abs(x) % abs(y) if y else abs(x)
+        return i64(-r if x < 0 else r)
+    return _signed(lift(a, i64, v.b), lift(b, i64, v.b), "srem")
+
+
+def _signed(x: Value, y: Value, op: str) -> Value:
+    zero, overflow = y == 0, (x == _MIN) & (y == -1)
+    safe = select(zero | overflow, 1, y)
+    r = Value(x.b, i64, x.b.emit(f"{op} i64 {x.name}, {safe.name}"))
+    if op == "sdiv":  # MIN / 1 is MIN already
+        return select(zero, -1, r)
+    return select(zero, x, select(overflow, 0, r))
+
+
+def length(s: Any) -> Any:
+    """Number of elements of a slice or array, as u64."""
+    if isinstance(s, SliceValue):
+        return lift(s.n, u64, s.b)
+    if isinstance(s, Memory):
+        return u64(len(s))
+    raise CompileError("length() takes a Slice or an Array")
+
+
+def shuffle(a: Any, b: Any, lanes: tuple[int, ...]) -> Any:
+    """Lanes 0..7 name those of ``a``, 8..15 those of ``b``."""
+    if isinstance(a, Value):
+        index = ", ".join(f"i32 {k}" for k in lanes)
+        y = lift(b, u64x8, a.b)
+        text = f"shufflevector {VECTOR} {a.name}, {VECTOR} {y.name}, <{LANES} x i32> <{index}>"
+        return Value(a.b, u64x8, a.b.emit(text))
+    both = u64x8(a).v + u64x8(b).v
+    return u64x8(tuple(both[k] for k in lanes))
+
+
+def lane(a: Any, k: int) -> Any:
+    """Lane ``k`` as u64."""
+    if isinstance(a, Value):
+        return Value(a.b, u64, a.b.emit(f"extractelement {VECTOR} {a.name}, i32 {k}"))
+    return u64(a.v[k])
+
+
+def opaque(constant: int, like: Any) -> Any:
+    """A constant of the type of ``like`` that LLVM cannot see through, so that a multiplication stays one."""
+    if isinstance(like, Value):
+        name = f"tb_opaque_{constant}"
+        like.b.declares.add(f"@{name} = internal global i64 {constant}")
+        word = Value(like.b, u64, like.b.emit(f"load i64, ptr @{name}"))
+        return word if like.type is u64 else word.convert_to(u64x8)
+    return constant
+
+
+def madd52lo(acc: Any, a: Any, b: Any) -> Any:
+    """``acc`` + low 52 bits of the product of the low 52 bits of ``a`` and ``b``, lane by lane (AVX-512 IFMA)."""
+    return _madd52(acc, a, b, "l")
+
+
+def madd52hi(acc: Any, a: Any, b: Any) -> Any:
+    """``acc`` + high 52 bits of the product of the low 52 bits of ``a`` and ``b``, lane by lane (AVX-512 IFMA)."""
+    return _madd52(acc, a, b, "h")
+
+
+def _madd52(acc: Any, a: Any, b: Any, part: str) -> Any:
+    v = _first(acc, a, b)
+    if v is not None:
+        args = [lift(x, u64x8, v.b) for x in (acc, a, b)]
+        return v.b.call(u64x8, f"llvm.x86.avx512.vpmadd52{part}.uq.512", *args)
+    m, shift = (1 << 52) - 1, 0 if part == "l" else 52
+    lanes = zip(u64x8(acc).v, u64x8(a).v, u64x8(b).v, strict=True)
+    return u64x8(tuple((c + ((x & m) * (y & m) >> shift & m)) & _M64 for c, x, y in lanes))
