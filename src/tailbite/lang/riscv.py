@@ -26,7 +26,7 @@ _ECALL, _RET = 0x00000073, 0x00008067
 _RUNTIME = f"""
 @tb_ecall = constant [2 x i32] [i32 {_ECALL}, i32 {_RET}], section ".text.ecall", align 4
 
-define void @_start() section ".text.start" noreturn nounwind {{
+define void @_start() noreturn nounwind section ".text.start" {{
   call void @ENTRY()
   %x = call i64 @tb_ecall(i64 0, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0, i64 93)
   unreachable
@@ -152,8 +152,6 @@ def object_of(functions: list[Function], entry: Function | None = None) -> bytes
     if entry is not None:
         used = _RUNTIME.replace("@ENTRY", f"@{symbols[functions.index(entry)]}")
         text = _without_declares(text) + used + _MEMORY
-    else:
-        text = text.replace("@tb_ecall(", "@tb_ecall(")
     return compile_object(text, RISCV)
 
 
@@ -216,7 +214,7 @@ def link_object(obj: bytes, start: str = "_start") -> bytes:
     return _write(segments, entry, names)
 
 
-def _place(sections: list[_Section]) -> list[tuple[int, int, bytes]]:
+def _place(sections: list[_Section]) -> list[tuple[int, int, _Image]]:
     """Give addresses; returns segments as (flags, address, content)."""
     def group(s: _Section) -> int:
         return 0 if s.name.startswith(".text") else 1 if s.name.startswith((".rodata", ".srodata")) else 2
@@ -231,8 +229,8 @@ def _place(sections: list[_Section]) -> list[tuple[int, int, bytes]]:
         for s in members:
             at = s.address = (at + s.align - 1) // s.align * s.align
             at += s.size
-        out.append((flags, first, members, at - first))
-    return [(flags, first, _Image(members, first, size)) for flags, first, members, size in out]  # type: ignore[misc]
+        out.append((flags, first, _Image(members, first, at - first)))
+    return out
 
 
 class _Image:
