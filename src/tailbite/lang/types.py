@@ -6,9 +6,10 @@ two different types never mix, and a plain Python ``int`` adopts the type of the
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -445,10 +446,13 @@ def tuple_parts(t: Any) -> list[Any] | None:
     if get_origin(t) is tuple:
         return list(get_args(t))
     if isinstance(t, type) and issubclass(t, tuple) and hasattr(t, "_fields"):
-        import inspect
-
-        return list(inspect.get_annotations(t, eval_str=True).values())
+        return list(_field_types(t))
     return None
+
+
+@functools.cache
+def _field_types(t: Any) -> tuple[Any, ...]:
+    return tuple(get_type_hints(t).values())
 
 
 def rebuild(t: Any, parts: list[Any]) -> Any:

@@ -46,14 +46,14 @@ static inline void tb_commit(const void *p, size_t n)
 }
 
 /* Ends the program. Only code 0 can be proved. */
-_Noreturn static inline void tb_halt(int code)
+__attribute__((noreturn)) static inline void tb_halt(int code)
 {
     tb_call1(TB_HALT, code);
     __builtin_unreachable();
 }
 
 /* Ends the program with a message of len bytes for the host. No proof exists of a run that panics. */
-_Noreturn static inline void tb_panic(const char *message, size_t len)
+__attribute__((noreturn)) static inline void tb_panic(const char *message, size_t len)
 {
     tb_call3(TB_PANIC, (long)message, (long)len, 0);
     __builtin_unreachable();
