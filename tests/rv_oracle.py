@@ -1,4 +1,4 @@
-"""An independent RV64IM machine for tests: QEMU's processor core through Unicorn, and the calls of ``tailbite.h``.
+"""An independent RV64IM machine for tests: QEMU's processor core through Unicorn, with Tailbite's calls.
 
 It shares no code with the package. Four ways in:
 
@@ -7,9 +7,10 @@ It shares no code with the package. Four ways in:
 * ``run_function``: one compiled function, from raw code, an executable or a relocatable object;
 * ``UnicornMachine``: what they stand on.
 
-Every run uses a fresh machine (0.4 ms), so nothing leaks from one to the next. What QEMU does not share with the
-VM is checked here: an access that crosses 2**64 traps, and so does leaving the code. QEMU also decodes compressed,
-atomic, floating-point and CSR instructions; ``run_words`` refuses them, the others trust their caller.
+Every run uses a fresh machine (0.4 ms), so nothing leaks from one to the next. Where QEMU differs from the
+VM: an access that crosses 2**64 wraps, which is made a trap here; compressed, atomic, floating-point and CSR
+instructions execute, which ``run_words`` refuses and the others trust their caller about; and stores into
+code change what runs, which no test should rely on.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ CODE_BASE = 0x10000
 STACK_TOP = 0xFFFF_FFFF_FFFF_FFF0  # x2 at the start of a program
 INPUT_BASE = 0xFF00_0000
 OUTPUT_LIMIT = 1 << 20  # bytes, all commits together
+BUFFER_LIMIT = 1 << 24  # bytes read at once, for printing too: a limit of this machine, not of the VM
 
 PRINT, PANIC, COMMIT, HALT = 1, 2, 64, 93
 KECCAK_PERMUTE, CYCLES = 2**64 - 2, 2**64 - 32
@@ -52,7 +54,7 @@ _CALLEE_SAVED = (_SP, _GP, _TP, 8, 9, *range(18, 28))
 
 
 class OracleTrap(Exception):
-    """The program did what the VM cannot prove: the message says what and at which pc."""
+    """The program did what the VM cannot prove; the message says what."""
 
 
 class ElfRun(NamedTuple):
@@ -109,7 +111,8 @@ def run_words(
 ) -> WordsRun:
     """Executes instruction words placed at ``pc`` until control leaves them.
 
-    ``regs`` maps register numbers to values and ``memory`` addresses to bytes; all else starts at zero, x2 too.
+    ``regs`` maps register numbers to values, ``memory`` addresses to bytes; all else starts at zero, x2 too.
+    An ECALL finds the services of a program.
     """
     machine = UnicornMachine(max_steps)
     for word in words:
@@ -132,8 +135,8 @@ def run_function(
 ) -> FunctionRun:
     """Calls a function with up to 8 integer arguments (negative ones allowed) and runs it until it returns.
 
-    ``code`` is raw machine code, placed at ``CODE_BASE`` with ``entry`` an offset into it, or an ELF executable or
-    object with ``entry`` a symbol. Changing a register that a function must keep is an ``OracleTrap``.
+    ``code`` is raw machine code, placed at ``CODE_BASE`` with ``entry`` an offset into it, or an ELF
+    executable or object with ``entry`` a symbol. Changing a register that must be kept is an ``OracleTrap``.
     """
     image = load_code(code)
     start = image.symbols[entry] if isinstance(entry, str) else image.entry + entry
@@ -164,7 +167,7 @@ class UnicornMachine:
         self._max_steps = max_steps
         self._code: list[range] = []
         self._pages: set[int] = set()
-        self._uc = Uc(UC_ARCH_RISCV, UC_MODE_RISCV64)
+        self._uc: Any = Uc(UC_ARCH_RISCV, UC_MODE_RISCV64)
         self._uc.hook_add(UC_HOOK_BLOCK, self._enter_block)
         self._uc.hook_add(UC_HOOK_INTR, self._exception)
         self._uc.hook_add(UC_HOOK_MEM_READ_UNMAPPED | UC_HOOK_MEM_WRITE_UNMAPPED, self._first_touch)
@@ -189,6 +192,8 @@ class UnicornMachine:
             self.write(address, data)
 
     def read(self, address: int, size: int) -> bytes:
+        if size > BUFFER_LIMIT or address + size > 2**64:
+            raise OracleTrap(f"buffer of {size} bytes at {address:#x}")
         self._map(address, size)
         return bytes(self._uc.mem_read(address, size))
 
@@ -332,9 +337,10 @@ def load_executable(elf: bytes) -> Image:
 
 
 def link_object(elf: bytes) -> Image:
-    """Places the sections of a relocatable object from ``CODE_BASE`` on, in order, and applies its relocations."""
-    file = ELFFile(BytesIO(elf))
-    placed, address = {}, CODE_BASE
+    """Places the sections of a relocatable object from ``CODE_BASE`` on and applies its relocations."""
+    file: Any = ELFFile(BytesIO(elf))
+    placed: dict[int, tuple[int, bytearray]] = {}
+    address = CODE_BASE
     for index, section in enumerate(file.iter_sections()):
         if section["sh_flags"] & 2:  # SHF_ALLOC
             address += -address % max(section["sh_addralign"], 1)
@@ -359,20 +365,23 @@ def link_object(elf: bytes) -> Image:
     return Image(parts, {s.name: value(s) for s in _symbols(file) if s["st_shndx"] in placed}, CODE_BASE)
 
 
-def _symbols(file: ELFFile) -> Iterable[Any]:
+def _symbols(file: Any) -> Iterable[Any]:
     table = file.get_section_by_name(".symtab")
     return table.iter_symbols() if table else ()
 
 
-# Relocation types by number (RISC-V ELF psABI): where the value counts from, and the instruction format it goes into.
-# "pair": the low half of the distance that the AUIPC at the target holds the high half of.
+# Relocation types by number (RISC-V ELF psABI): what the value is, and the ``struct`` format or immediate it
+# goes into. "pair": the low half of the distance whose high half is in the AUIPC the relocation points to.
 _HINTS = (0, 43, 51)  # NONE, ALIGN and RELAX tell a linker how to shrink code
-_DATA = {1: "<I", 2: "<Q"}  # 32, 64
 _CALLS = (18, 19)  # CALL, CALL_PLT: AUIPC and JALR
-_INSTRUCTION = {
+_PCREL_HI20 = 23
+_RELOCATIONS = {
+    1: ("absolute", "<I"),  # 32
+    2: ("absolute", "<Q"),  # 64
+    57: ("relative", "<I"),  # 32_PCREL
     16: ("relative", "B"),  # BRANCH
     17: ("relative", "J"),  # JAL
-    23: ("relative", "U"),  # PCREL_HI20
+    _PCREL_HI20: ("relative", "U"),
     24: ("pair", "I"),  # PCREL_LO12_I
     25: ("pair", "S"),  # PCREL_LO12_S
     26: ("absolute", "U"),  # HI20
@@ -391,24 +400,25 @@ _FIELDS = {
 
 def _relocate(base: int, data: bytearray, entries: Sequence[tuple[int, int, int]]) -> None:
     """Applies (offset, type, symbol + addend) entries to the bytes of a section at ``base``."""
-    distances = {base + at: target - base - at for at, kind, target in entries if kind == 23}
+    distances = {base + at: target - base - at for at, kind, target in entries if kind == _PCREL_HI20}
     for at, kind, target in entries:
         relative = target - base - at
-        if kind in _DATA:
-            struct.pack_into(_DATA[kind], data, at, target)
-        elif kind in _CALLS:
-            _set_immediate(data, at, "U", relative)
-            _set_immediate(data, at + 4, "I", relative)
-        elif kind in _INSTRUCTION:
-            origin, form = _INSTRUCTION[kind]
-            value = {"relative": relative, "absolute": target, "pair": distances.get(target, 0)}[origin]
-            _set_immediate(data, at, form, value)
+        if kind in _CALLS:
+            _put(data, at, "U", relative)
+            _put(data, at + 4, "I", relative)
+        elif kind in _RELOCATIONS:
+            origin, form = _RELOCATIONS[kind]
+            value = distances[target] if origin == "pair" else target if origin == "absolute" else relative
+            _put(data, at, form, value)
         else:
             raise ValueError(f"relocation type {kind} is not supported")
 
 
-def _set_immediate(data: bytearray, offset: int, form: str, value: int) -> None:
-    """Replaces the immediate of the instruction at ``offset``."""
+def _put(data: bytearray, offset: int, form: str, value: int) -> None:
+    """Writes a value, or the immediate of the instruction at ``offset``."""
+    if form not in _FIELDS:
+        struct.pack_into(form, data, offset, value % 2 ** (8 * struct.calcsize(form)))
+        return
     word = struct.unpack_from("<I", data, offset)[0]
     value += 0x800 if form == "U" else 0  # the low half is sign-extended when it is added
     for high, low, at in _FIELDS[form]:

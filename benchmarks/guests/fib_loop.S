@@ -1,7 +1,9 @@
-/* Benchmark guest: Fibonacci modulo 2^64 in a loop of exactly five instructions, commits fib(ITERATIONS) as a u64.
+/* Benchmark guest: Fibonacci modulo 2^64 in a loop of exactly five instructions, commits fib(ITERATIONS) as a
+ * u64.
  *
- * Instructions: 4 before the loop, 5 an iteration, 9 after it. Cycles: one an instruction and one a committed byte,
- * so 5 * ITERATIONS + 21. With 209711 iterations that is 2^20 = 1048576, with 13103 it is 2^16 = 65536. */
+ * Instructions: 4 before the loop, 5 an iteration, 9 after it. Cycles: one an instruction and one a
+ * committed byte, so 5 * ITERATIONS + 21. With 209711 iterations that is 2^20 = 1048576, with 13103 it is
+ * 2^16 = 65536. */
 
 #ifndef ITERATIONS
 #error "define ITERATIONS"

@@ -3,8 +3,8 @@
 #
 #   ./build.sh gcc|clang|zig PROGRAM...          OUT=DIRECTORY changes where to
 #
-# Paths are relative, and neither build ids nor debug information are kept, so that the same compiler version gives the
-# same bytes everywhere. Symbols stay: they name functions in error messages and profiles.
+# Paths are relative, and neither build ids nor debug information are kept, so that the same compiler version
+# gives the same bytes everywhere. Symbols stay: they name functions in error messages and profiles.
 set -eu
 cd "$(dirname "$0")"
 

@@ -1,5 +1,5 @@
-/* The n-th Fibonacci number modulo 2^64, for n = the u64 in the private input: commits n and fib(n), so that the proof
- * says which number it is about. fib(0) = 0, fib(1) = 1. */
+/* The n-th Fibonacci number modulo 2^64, for n = the u64 in the private input: commits n and fib(n), so
+ * that the proof says which number it is about. fib(0) = 0, fib(1) = 1. */
 
 #include "tailbite.h"
 

@@ -6,7 +6,8 @@ typedef struct {
     uint32_t word[8];
 } state_t;
 
-/* FIPS 180-4 section 5.3.3: square roots of the first eight primes, the first 32 bits of their fractional parts. */
+/* FIPS 180-4 section 5.3.3: square roots of the first eight primes, the first 32 bits of their fractional
+ * parts. */
 static const state_t INITIAL = {{
     0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
 }};
@@ -70,8 +71,8 @@ static void compress(state_t *state, const uint8_t block[64])
         state->word[i] += sum.word[i];
 }
 
-/* Section 5.1.1: the rest of the message (below 64 bytes), a one bit, zeros, and the length in bits: one or two
- * blocks. */
+/* Section 5.1.1: the rest of the message (below 64 bytes), a one bit, zeros, and the length in bits: one
+ * or two blocks. */
 static void finish(state_t *state, const uint8_t *rest, size_t rest_len, uint64_t message_len)
 {
     uint8_t block[128] = {0};

@@ -113,7 +113,8 @@ def head(checkout: Path) -> str:
 
 def main() -> None:
     """Parse the arguments, run the calculator, write the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--commit")
     parser.add_argument("--note", default="")

@@ -70,20 +70,17 @@ class Params:
         ]
 
 
-def _johnson(number: int, name: str, log_blowup: int, queries: int, grinding: int, gap: Fraction, aim: int) -> Params:
-    return Params(number, name, log_blowup, queries, grinding, "johnson", gap, aim, secure=aim > 0)
-
-
-# The query counts are the least that reach the aim with 20 bits of grinding. A smaller gap makes a query worth
-# more and every algebraic round worth less (the error grows with gap^-5): at 1/203 both stay above 128 bits at
-# all three rates, and at 1/1000 every algebraic round of `standard` stays above 116.
+# The query counts are the least that reach the aim with 20 bits of grinding. A smaller gap makes a query
+# worth more and every algebraic round worth less (the error grows with gap^-5): at 1/203 both stay above
+# 128 bits at all three rates, and at 1/1000 every algebraic round of `standard` stays above 116.
+# `min` is a diagnostic, one query; `fast` is for tests, every step of the protocol with little work.
 PRESETS: tuple[Params, ...] = (
-    _johnson(1, "standard", 1, 161, 20, Fraction(1, 1000), 100),
-    _johnson(2, "strong", 2, 110, 20, Fraction(1, 203), 128),
-    _johnson(3, "strong2", 1, 221, 20, Fraction(1, 203), 128),
-    _johnson(4, "strong8", 3, 73, 20, Fraction(1, 203), 128),
-    _johnson(5, "min", 1, 1, 0, Fraction(1, 203), 0),  # a diagnostic: one query shows what one costs
-    _johnson(6, "fast", 1, 8, 4, Fraction(1, 203), 0),  # for tests: every step of the protocol, little work
+    Params(1, "standard", 1, 161, 20, "johnson", Fraction(1, 1000), 100, secure=True),
+    Params(2, "strong", 2, 110, 20, "johnson", Fraction(1, 203), 128, secure=True),
+    Params(3, "strong2", 1, 221, 20, "johnson", Fraction(1, 203), 128, secure=True),
+    Params(4, "strong8", 3, 73, 20, "johnson", Fraction(1, 203), 128, secure=True),
+    Params(5, "min", 1, 1, 0, "johnson", Fraction(1, 203), 0, secure=False),
+    Params(6, "fast", 1, 8, 4, "johnson", Fraction(1, 203), 0, secure=False),
 )
 """The closed list, in the order of the numbers."""
 

@@ -15,19 +15,24 @@ Sources
     soundcalc  github.com/ethereum/soundcalc at 809896f, the public calculator; the tests compare with it.
 
 Where this protocol differs from the calculator's model
-    * One list for all heights. A query index i selects row i mod h in every table, so all codewords may be read
-      on the largest domain, where two different tuples of them agree on at most a `rate` fraction: the Johnson
-      bound for one code bounds the list of tuples. Every (column, point) term is tested on its own, which
-      leaves one spare degree per column; that too keeps the agreement of two codewords at `rate`, so the bound
-      holds for the shortest tables as well.
+    * One list for all heights. A query index i selects row i mod h in every table, so all codewords may be
+      read on the largest domain, where two different tuples of them agree on at most a `rate` fraction: the
+      Johnson bound for one code bounds the list of tuples. Every (column, point) term is tested on its own,
+      which leaves one spare degree per column; that too keeps the agreement of two codewords at `rate`, so
+      the bound holds for the shortest tables as well.
     * Batching with a tensor of k challenges costs k times the error of a line (soundcalc's "multilinear"
       batching; it holds for interleaved codes), and once for each height, because each has its own codeword.
     * The challenges of a fold and of the roll-in after it come in one move: their errors add.
     * LogUp errors count once for every candidate in the list.
-Folds keep the agreement set: mutual correlated agreement puts the queries that pass inside the agreement set of
-every earlier layer, so no weights are needed and an index that passes at all layers counts once.
+    * The unique regime charges the classical n / |F| for a line, which holds up to the edge of the regime;
+      the calculator has (theta n + 1) / |F|. No preset depends on it.
+    * No claim exceeds the collision resistance of the hash.
 
-All arithmetic is exact, with square roots rounded up: a bound is never too small. Bits are rounded down to 1/100.
+Folds keep the agreement set: by mutual correlated agreement the queries that pass lie inside the agreement
+set of every earlier layer, so no weights are needed and an index that passes at all layers counts once.
+
+All arithmetic is exact, with square roots rounded up, so that a bound is never too small; bits are rounded
+down to 1/100.
 """
 
 from __future__ import annotations
@@ -38,10 +43,10 @@ from fractions import Fraction
 from math import ceil, isqrt
 
 from ..errors import ParameterError
+from ..field import P
 from .params import MAX_LOG_HEIGHT, MIN_LOG_HEIGHT, FoldStep, Params, fold_schedule
 
-BASE_FIELD = 2**64 - 2**32 + 1
-FIELD = BASE_FIELD**3
+FIELD = P**3
 """Size of the field of the challenges."""
 HASH_BITS = 128
 """Collision resistance of Keccak-256: no claim exceeds it."""
@@ -105,8 +110,9 @@ def soundness(params: Params, shape: Shape) -> Soundness:
 def check_shape_conditions(params: Params, shape: Shape) -> None:
     """ParameterError, naming the condition, unless the soundness theorems apply.
 
-    Besides plain ranges this is the condition of multi-point openings [Hab22, 4.1.3]: H + points < (1 - theta) n
-    at every height H. It fails at H = 4 and blowup 2, and holds for every preset from 2^MIN_LOG_HEIGHT on.
+    Besides plain ranges this is the condition of multi-point openings [Hab22, 4.1.3], which at every height H
+    demands H + points < (1 - theta) n. It fails at H = 4 and blowup 2, and holds for every preset at all
+    allowed heights.
     """
     if not shape.log_heights:
         raise ParameterError("a proof needs at least one table")
@@ -120,7 +126,7 @@ def check_shape_conditions(params: Params, shape: Shape) -> None:
     if shape.logup_denominators < 0:
         raise ParameterError(f"number of LogUp denominators {shape.logup_denominators} is negative")
     if not 0 < agreement(params) < 1 or (params.regime == "johnson" and params.gap <= 0):
-        raise ParameterError(f"gap {params.gap} leaves no proximity parameter at blowup {1 << params.log_blowup}")
+        raise ParameterError(f"gap {params.gap} is out of range at blowup {1 << params.log_blowup}")
     if (1 << low) + shape.opening_points >= agreement(params) * (1 << low + params.log_blowup):
         raise ParameterError(f"height 2^{low} is too short to open {shape.opening_points} points")
 
@@ -148,11 +154,11 @@ def _errors(params: Params, shape: Shape) -> Iterator[tuple[str, Fraction]]:
     yield "hash collisions", Fraction(1, 1 << HASH_BITS)
 
 
-# --- the code: rate 2^-log_blowup, n = 2^log_size, proximity parameter theta ---------------------------------
+# --- the code: rate 2^-log_blowup, n = 2^log_size, proximity parameter theta
 
 
 def agreement(params: Params) -> Fraction:
-    """1 - theta, rounded up: words that agree with no codeword on a larger fraction are caught by the queries."""
+    """1 - theta, rounded up: the queries catch words that agree with no codeword on a larger fraction."""
     rate = Fraction(1, 1 << params.log_blowup)
     if params.regime == "unique":
         return (1 + rate) / 2
@@ -175,8 +181,8 @@ def multiplicity(params: Params) -> int:
 def line_error(params: Params, log_size: int) -> Fraction:
     """Probability that a random point of a line hides a disagreement, for codewords of 2^log_size values.
 
-    [BCHKS25, Theorem 4.6], or n / |F| in the unique regime [BCIKS20, Theorem 4.1]. The paper's rate is largest
-    degree over n, (H - 1) / n here; its theta in the lower-order term is replaced by 1.
+    [BCHKS25, Theorem 4.6], or n / |F| in the unique regime [BCIKS20, Theorem 4.1]. The paper's rate is the
+    largest degree over n, (H - 1) / n here; its theta in the lower-order term is replaced by 1.
     """
     size = 1 << log_size
     if params.regime == "unique":
@@ -192,7 +198,7 @@ def _sqrt_up(value: Fraction) -> Fraction:
     return Fraction(isqrt(ceil(value * (1 << 128)) - 1) + 1, 1 << 64)
 
 
-# --- the rounds ----------------------------------------------------------------------------------------------
+# --- the rounds
 
 
 def logup_error(params: Params, shape: Shape) -> Fraction:
@@ -205,7 +211,7 @@ def logup_error(params: Params, shape: Shape) -> Fraction:
 
 
 def constraints_error(params: Params, shape: Shape) -> Fraction:
-    """Powers of the constraint challenge cancel a violated constraint of some candidate [Hab22, Theorem 8]."""
+    """Powers of the challenge cancel the violated constraints of some candidate [Hab22, Theorem 8]."""
     return list_size(params) * shape.constraints / FIELD
 
 
@@ -213,14 +219,14 @@ def deep_error(params: Params, shape: Shape) -> Fraction:
     """The quotient identity holds by chance at a point drawn outside the base field [Hab22, Theorem 8]."""
     height = 1 << max(shape.log_heights)
     degree = shape.max_degree * (height + shape.opening_points - 1) + height - 1
-    return list_size(params) * degree / (FIELD - BASE_FIELD)
+    return list_size(params) * degree / (FIELD - P)
 
 
 def batching_error(params: Params, shape: Shape) -> Fraction:
     """The tensor of ceil(log2 batch_terms) challenges hides a bad term at some height."""
     challenges = (shape.batch_terms - 1).bit_length()
-    heights = set(shape.log_heights)
-    return challenges * sum((line_error(params, height + params.log_blowup) for height in heights), Fraction(0))
+    lines = (line_error(params, height + params.log_blowup) for height in set(shape.log_heights))
+    return challenges * sum(lines, Fraction(0))
 
 
 def fold_error(params: Params, step: FoldStep) -> Fraction:

@@ -1,12 +1,14 @@
 /* The four memory functions that compilers call on their own, for programs linked with -nostdlib.
  *
- * Cost is counted in instructions, so data moves eight bytes at a time. Loads may be at any address (the machine has
- * misaligned loads; they cost more than aligned ones, but far less than eight loads of a byte); stores are aligned. */
+ * Cost is counted in instructions, so data moves eight bytes at a time. Loads may be at any address (the
+ * machine has misaligned loads; they cost more than aligned ones, but far less than eight loads of a
+ * byte); stores are aligned. */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* gcc would turn the loops below into calls of the very functions they implement; clang is told by -ffreestanding. */
+/* gcc would turn the loops below into calls of the very functions they implement; clang is told by
+ * -ffreestanding. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 #endif

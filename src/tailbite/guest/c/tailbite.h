@@ -1,7 +1,7 @@
 /* Tailbite guest interface for C: the calls of the machine and its private input.
  *
- * A call is an ECALL with its number in a7, arguments from a0 on, result in a0. An instruction is one cycle, and
- * every committed byte one more. The machine is RV64IM, little endian. */
+ * A call is an ECALL with its number in a7, arguments from a0 on, result in a0. An instruction is one
+ * cycle, and every committed byte one more. The machine is RV64IM, little endian. */
 #ifndef TAILBITE_H
 #define TAILBITE_H
 
@@ -23,7 +23,8 @@ static inline long tb_call1(long number, long argument)
 {
     register long a0 __asm__("a0") = argument;
     register long a7 __asm__("a7") = number;
-    /* a0 is read and written: some calls return there. Memory: calls read and write through their pointers. */
+    /* a0 is read and written: some calls return there. Memory: calls read and write through their
+     * pointers. */
     __asm__ volatile("ecall" : "+r"(a0) : "r"(a7) : "memory");
     return a0;
 }
@@ -39,7 +40,8 @@ static inline long tb_call3(long number, long first, long second, long third)
     return a0;
 }
 
-/* Appends n bytes to the public output, at most 2^20 bytes in all. The bytes may not cross a multiple of 2^32. */
+/* Appends n bytes to the public output, at most 2^20 bytes in all. The bytes may not cross a multiple of
+ * 2^32. */
 static inline void tb_commit(const void *p, size_t n)
 {
     tb_call3(TB_COMMIT, 1, (long)p, (long)n);
