@@ -42,6 +42,12 @@ class Function:
         self.name = fn.__name__
         self.file = inspect.getsourcefile(fn) or "?"
         self.first_line = fn.__code__.co_firstlineno
+        self.guest: Function | None = None
+
+    def on_guest(self, twin: Function) -> Function:
+        """Compile ``twin`` in place of this function for guests, e.g. one that uses a system call."""
+        self.guest = twin
+        return twin
 
     @functools.cached_property
     def hints(self) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import CompileError
-from .types import LANES, Int, Memory, boolx8, i64, lift_int, u64, u64x8
+from .types import LANES, Int, Memory, PtrType, boolx8, i64, lift_int, u64, u64x8
 from .values import MASK, VECTOR, SliceValue, Value, lift, llvm_type
 
 _M64 = (1 << 64) - 1
@@ -159,6 +161,26 @@ def opaque(constant: int, like: Any) -> Any:
         word = Value(like.b, u64, like.b.emit(f"load i64, ptr @{name}"))
         return word if like.type is u64 else word.convert_to(u64x8)
     return constant
+
+
+class Constants:
+    """A table of u64 constants that run-time code may index; the index is checked."""
+
+    def __init__(self, words: Iterable[int]) -> None:
+        self.words = tuple(words)
+        body = ", ".join(f"i64 {lift_int(u64, w)}" for w in self.words)
+        digest = hashlib.sha256(body.encode()).hexdigest()[:16]
+        self._name = f"@tb_constants_{digest}"
+        self._global = f"{self._name} = private constant [{len(self.words)} x i64] [{body}]"
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, Value):
+            i.b.declares.add(self._global)
+            return SliceValue(i.b, u64, Value(i.b, PtrType(u64), self._name), len(self.words))[i]
+        return Memory(u64, self.words)[i]
 
 
 def madd52lo(acc: Any, a: Any, b: Any) -> Any:

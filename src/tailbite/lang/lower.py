@@ -117,6 +117,8 @@ def emit_call(module: Module, b: Builder, fn: Function, args: tuple[Any, ...]) -
     """Call of a lowered function; a trap of the callee is passed on."""
     if len(args) != len(fn.signature):
         raise CompileError(f"{fn.name}() takes {len(fn.signature)} arguments, got {len(args)}")
+    if module.target == "riscv" and fn.guest is not None:
+        fn = fn.guest
     name = module.add(fn)
     parts: list[Value] = []
     for (param, t), a in zip(fn.signature.items(), args, strict=True):
@@ -670,10 +672,20 @@ class _Lowerer:
         return self.read(e.id, e)
 
     def e_Tuple(self, e: ast.Tuple) -> Any:
-        return tuple(self.ex(x) for x in e.elts)
+        return tuple(self.items(e.elts))
 
     def e_List(self, e: ast.List) -> Any:
-        return self.made_list([self.ex(x) for x in e.elts])
+        return self.made_list(self.items(e.elts))
+
+    def items(self, elts: list[ast.expr]) -> list[Any]:
+        """Elements of a display or arguments of a call, with ``*xs`` spread out."""
+        out: list[Any] = []
+        for x in elts:
+            if isinstance(x, ast.Starred):
+                out += list(self.ex(x.value))
+            else:
+                out.append(self.ex(x))
+        return out
 
     def made_list(self, items: list[Any]) -> _List:
         made = _List(items)
@@ -802,12 +814,7 @@ class _Lowerer:
 
     def e_Call(self, e: ast.Call) -> Any:
         f = self.ex(e.func)
-        args: list[Any] = []
-        for a in e.args:
-            if isinstance(a, ast.Starred):
-                args += list(self.ex(a.value))
-            else:
-                args.append(self.ex(a))
+        args = self.items(e.args)
         kwargs = {k.arg: self.ex(k.value) for k in e.keywords if k.arg}
         if isinstance(f, Function):
             if kwargs:

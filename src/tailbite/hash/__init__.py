@@ -1,0 +1,1 @@
+"""Keccak-256 and the trees made with it."""

@@ -1,0 +1,187 @@
+"""Halving Merkle trees over columns, eight rows at a time.
+
+A layer of m nodes halves: node i of the next is made from nodes i and i + m/2, so that lanes and memory stay
+contiguous. Matrices of several heights share one tree: the rows of one with h rows join at the layer with h nodes.
+
+    row digest = Keccak-256(words of the row)
+    node       = Keccak-256(ff * 8 || left || right [|| joining row digest])
+
+ff * 8 is not a canonical field element, so no row can pass for a node (docs/protocol.md, "Trees").
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..lang import Array, Ptr, cpu, function, u64, u64x8, unroll
+from .keccak import RATE_WORDS, ROUND_CONSTANTS, keccak_round, permute
+
+NODE_MARK = (1 << 64) - 1
+TILE = 128  # rows whose states stay in the cache while the columns stream by
+Words = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+@function
+def hash_rows(columns: Ptr[Ptr[u64]], width: u64, out: Ptr[u64], rows: u64, scratch: Ptr[u64], lo: u64,
+              hi: u64) -> None:
+    """Digests of rows lo to hi - 1, both multiples of 8. ``out`` has shape (4, rows).
+
+    ``scratch`` holds 25 * TILE words. Columns are read 17 at a time, the rate of the sponge, for a tile of rows.
+    """
+    for first in range(lo, hi, TILE):
+        n = u64(TILE)
+        if hi - first < n:
+            n = hi - first
+        for k in range(0, 25 * n, 8):
+            scratch.store8(k, u64x8(0))
+        done = u64(0)
+        while done + RATE_WORDS <= width:
+            for i in range(0, n, 8):
+                state = scratch.offset(25 * i)
+                s = tuple([state.load8(8 * k) ^ columns[done + k].load8(first + i) if k < RATE_WORDS
+                           else state.load8(8 * k) for k in range(25)])
+                for r in range(24):
+                    s = keccak_round(s, u64x8(ROUND_CONSTANTS[r]))
+                for k in unroll(range(25)):
+                    state.store8(8 * k, s[k])
+            done += RATE_WORDS
+        for i in range(0, n, 8):
+            state = scratch.offset(25 * i)
+            for k in range(width - done):
+                state.store8(8 * k, state.load8(8 * k) ^ columns[done + k].load8(first + i))
+            end = 8 * (width - done)
+            state.store8(end, state.load8(end) ^ 1)
+            s = tuple([state.load8(8 * k) ^ (1 << 63) if k == RATE_WORDS - 1 else state.load8(8 * k)
+                       for k in range(25)])
+            for r in range(24):
+                s = keccak_round(s, u64x8(ROUND_CONSTANTS[r]))
+            for k in unroll(range(4)):
+                out.store8(rows * k + first + i, s[k])
+
+
+@function
+def hash_nodes(below: Ptr[u64], joining: Ptr[u64], joins: u64, out: Ptr[u64], m: u64, lo: u64, hi: u64) -> None:
+    """Nodes lo to hi - 1 (multiples of 8) of a layer of m, from ``below`` (4, 2 m) and row digests (4, m)."""
+    zero = u64x8(0)
+    for i in range(lo, hi, 8):
+        end = u64x8(1)
+        row = (zero, zero, zero, zero)
+        if joins != 0:
+            row = (joining.load8(i), joining.load8(m + i), joining.load8(2 * m + i), joining.load8(3 * m + i))
+            end = u64x8(0)
+        left = tuple([below.load8(2 * m * k + i) for k in range(4)])
+        right = tuple([below.load8(2 * m * k + m + i) for k in range(4)])
+        # 9 words, or 13 with a row digest; then the padding
+        pad = u64x8(1) ^ end
+        s = (u64x8(NODE_MARK), *left, *right, row[0] | end, row[1], row[2], row[3], pad, zero, zero,
+             u64x8(1 << 63), *([zero] * 8))
+        for r in range(24):
+            s = keccak_round(s, u64x8(ROUND_CONSTANTS[r]))
+        for k in unroll(range(4)):
+            out.store8(m * k + i, s[k])
+
+
+@function
+def hash_top(below: Ptr[u64], out: Ptr[u64], m: u64) -> None:
+    """As :func:`hash_nodes` for a layer of fewer than 8 nodes, where nothing joins."""
+    for i in range(m):
+        state = Array[u64, 25]()
+        state[0] = u64(NODE_MARK)
+        for k in unroll(range(4)):
+            state[1 + k] = below[2 * m * k + i]
+            state[5 + k] = below[2 * m * k + m + i]
+        state[9] = u64(1)
+        state[RATE_WORDS - 1] = u64(1 << 63)
+        permute(state)
+        for k in unroll(range(4)):
+            out[m * k + i] = state[k]
+
+
+library = cpu.Library("merkle", [hash_rows, hash_nodes, hash_top], packaged=True)
+
+
+class Tree:
+    """A committed tree. ``layers[k]`` has shape (4, m): word-major digests, the largest layer first."""
+
+    def __init__(self, layers: list[Words], heights: dict[int, list[Words]]) -> None:
+        self.layers, self.heights = layers, heights
+
+    @property
+    def root(self) -> list[int]:
+        """The root as 4 words."""
+        return [int(x) for x in self.layers[-1][:, 0]]
+
+    @property
+    def size(self) -> int:
+        """Leaves of the largest layer."""
+        return int(self.layers[0].shape[1])
+
+    def open(self, indices: Sequence[int]) -> Words:
+        """Pruned multi-proof at ``indices`` (below the largest height, any order), in proof order.
+
+        Rows by descending height, one for each distinct i mod h, ascending; then missing siblings by layer,
+        ascending.
+        """
+        parts = [self._rows(h, np.unique(np.asarray(indices) % h)) for h in sorted(self.heights, reverse=True)]
+        known = np.unique(np.asarray(indices) % self.size)
+        for layer in self.layers[:-1]:
+            m = layer.shape[1] // 2
+            missing = np.setdiff1d(known ^ m if m else known, known)
+            parts.append(np.ascontiguousarray(layer[:, missing].T).reshape(-1))
+            known = np.unique(known % m)
+        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+
+    def _rows(self, h: int, which: Any) -> Words:
+        return np.stack([c[which] for c in self.heights[h]], axis=1).reshape(-1)
+
+
+def commit(heights: dict[int, list[Words]], pool: Any = None) -> Tree:
+    """Tree over ``{height: columns}``; each column has at least ``height`` words, heights are powers of two >= 8."""
+    largest = max(heights)
+    layers = [_row_digests(heights[largest], largest, pool)]
+    m = largest // 2
+    while m >= 1:
+        layer = np.empty((4, m), dtype=np.uint64)
+        below = layers[-1]
+        if m >= 8:
+            joining = _row_digests(heights[m], m, pool) if m in heights else below
+            joins = int(m in heights)
+            _parallel(pool, m, lambda lo, hi, b=below, j=joining, k=joins, o=layer, n=m:
+                      library.hash_nodes(b, j, k, o, n, lo, hi))
+        else:
+            library.hash_top(below, layer, m)
+        layers.append(layer)
+        m //= 2
+    return Tree(layers, heights)
+
+
+def _row_digests(columns: list[Words], rows: int, pool: Any) -> Words:
+    out = np.empty((4, rows), dtype=np.uint64)
+    addresses = np.array([c.ctypes.data for c in columns], dtype=np.uint64)
+    local = threading.local()
+
+    def work(lo: int, hi: int) -> None:
+        if not hasattr(local, "scratch"):
+            local.scratch = np.empty(25 * TILE, dtype=np.uint64)
+        library.hash_rows(addresses, len(columns), out, rows, local.scratch, lo, hi)
+
+    _parallel(pool, rows, work)
+    return out
+
+
+def _parallel(pool: Any, n: int, work: Any) -> None:
+    """Run ``work(lo, hi)`` over pieces of at most 2^16 rows that are multiples of the tile."""
+    step = min(max(TILE, n // 8 // TILE * TILE), 1 << 16)
+    if n <= step:
+        work(0, n)
+        return
+    pieces = [(lo, min(lo + step, n)) for lo in range(0, n, step)]
+    if pool is None:
+        for lo, hi in pieces:
+            work(lo, hi)
+    else:
+        list(pool.map(lambda p: work(*p), pieces))
