@@ -97,6 +97,13 @@ def rotr(a: Any, k: int) -> Any:
     return a if k == 0 else (a >> k) | (a << (bits - k))
 
 
+def bswap(a: Any) -> Any:
+    """The u64 with its eight bytes in reverse order."""
+    if isinstance(a, Value):
+        return a.b.call(u64, "llvm.bswap.i64", lift(a, u64, a.b))
+    return u64(int.from_bytes(lift_int(u64, a).to_bytes(8, "little"), "big"))
+
+
 def sdiv(a: Any, b: Any) -> Any:
     """Signed quotient rounded to zero, as RISC-V: x / 0 = -1, MIN / -1 = MIN."""
     v = _first(a, b)
