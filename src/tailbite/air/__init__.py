@@ -19,11 +19,13 @@ from .table import (
     selector,
     sign_of,
     token,
+    u15,
     u16,
     word,
 )
 
 __all__ = [
     "AirError", "Bus", "Program", "Table", "Word", "bit", "byte", "compile_table", "derived", "derived_word", "fixed",
-    "free", "lint", "msb16", "rom", "rom_word", "selector", "sign_of", "token", "u16", "word",
+    "free", "lint", "msb16", "rom", "rom_word", "selector", "sign_of", "token", "u15", "u16",
+    "word",
 ]

@@ -87,6 +87,11 @@ def msb16(sign: str, doc: str = "", when: str = "real") -> Any:
     return Column("msb16", doc, when=when, sign=sign)
 
 
+def u15(doc: str = "", count: int = 1, when: str = "real") -> Any:
+    """16-bit limbs whose top bit is 0: emits one MSB lookup each."""
+    return Column("u15", doc, count, "one" if count == 1 else "list", when=when)
+
+
 def sign_of(limb: str, doc: str = "") -> Any:
     """The top bit of the msb16 column named ``limb``, whose lookup makes it a bit."""
     return Column("sign", doc, limb=limb)
@@ -245,6 +250,9 @@ class Table(metaclass=TableMeta):
             if c.kind == "u16":
                 for e in items:
                     self.look("R16", (e,), c.extra["when"])
+            elif c.kind == "u15":
+                for e in items:
+                    self.look("MSB", (e, self.const(0)), c.extra["when"])
             elif c.kind == "msb16":
                 self.look("MSB", (value, getattr(self, c.extra["sign"])), c.extra["when"])
             elif c.kind == "byte" and c.extra["checked"] == "B2":

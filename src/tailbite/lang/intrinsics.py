@@ -161,12 +161,18 @@ def lane(a: Any, k: int) -> Any:
 
 
 def opaque(constant: int, like: Any) -> Any:
-    """A constant of the type of ``like`` that LLVM cannot see through, so that a multiplication stays one."""
+    """A constant of the type of ``like`` that LLVM cannot see through, so that a multiplication stays one.
+
+    A constant below 2^32 is loaded as i32: LLVM then knows its width, and chooses the cheap 32-bit multiplication.
+    """
     if isinstance(like, Value):
-        name = f"tb_opaque_{constant}"
-        like.b.declares.add(f"@{name} = internal global i64 {constant}")
-        word = Value(like.b, u64, like.b.emit(f"load i64, ptr @{name}"))
-        return word if like.type is u64 else word.convert_to(u64x8)
+        name, kind = f"tb_opaque_{constant}", "i32" if constant < 1 << 32 else "i64"
+        like.b.declares.add(f"@{name} = internal global {kind} {constant}")
+        word = like.b.emit(f"load {kind}, ptr @{name}")
+        if kind == "i32":
+            word = like.b.emit(f"zext i32 {word} to i64")
+        value = Value(like.b, u64, word)
+        return value if like.type is u64 else value.convert_to(u64x8)
     return constant
 
 

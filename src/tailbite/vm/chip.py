@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import columns
 from ..air.expr import Expr
 from ..air.table import Table, Word
 from .buses import EXEC, RAM, RANGE_BUSES, REG, ROM
@@ -158,6 +159,16 @@ def bytes_of(x: Any, count: int = 8) -> list[Any]:
     """``count`` bytes, lowest first."""
     x = np.asarray(x, dtype=np.uint64)
     return [x >> np.uint64(8 * k) & np.uint64(0xFF) for k in range(count)]
+
+
+def canonical(x: Any) -> Any:
+    """Signed integers (int64) as field elements."""
+    return np.asarray(x).astype(np.uint64) - (np.asarray(x) < 0) * np.uint64(M32)
+
+
+def extension_bit(high: Any) -> Any:
+    """The s with M s = ``high``, M = 2^32 - 1: a bit if ``high`` extends a word by sign or zero, else no bit."""
+    return columns.mul_(high, pow(M32, -1, P))
 
 
 def memory_columns(rows: Rows, second: bool = False) -> dict[str, Any]:

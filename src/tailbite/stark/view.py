@@ -1,0 +1,183 @@
+"""How the verifier reads the key: tables, their parts and the shape of one proof. Typed Python."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..lang import Slice, function, length, u64
+
+KEY_START_BUS, KEY_OUTPUT_BUS, KEY_PUBLIC_WORDS, KEY_UNIVERSAL_ROOT, KEY_TABLES = 3, 4, 5, 6, 10
+UNIVERSAL, PROGRAM = 1, 2
+
+
+class Scratch(NamedTuple):
+    """Working memory: handed out once, front to back."""
+
+    memory: Slice[u64]
+    used: Slice[u64]
+
+
+@function
+def reserve(s: Scratch, count: u64) -> Slice[u64]:
+    """``count`` words of working memory."""
+    at = s.used[0]
+    assert count <= length(s.memory) - at, "internal: working memory is too small"
+    s.used[0] = at + count
+    return s.memory[at:at + count]
+
+
+class TableView(NamedTuple):
+    """One table of the key (see air/program.py, ``words``)."""
+
+    fixed_in: u64
+    required: u64
+    instances: u64
+    min_log: u64
+    max_log: u64
+    fixed: u64
+    main: u64
+    following: Slice[u64]
+    publics: Slice[u64]
+    constants: Slice[u64]
+    ops: Slice[u64]
+    zeros: Slice[u64]
+    interactions: u64
+    messages: Slice[u64]
+
+
+@function
+def counted(key: Slice[u64], at: u64, each: u64) -> Slice[u64]:
+    """The items after their number at ``at``, ``each`` words apiece."""
+    return key[at + 1:at + 1 + key[at] * each]
+
+
+@function
+def table_at(key: Slice[u64], at: u64) -> TableView:
+    """The table whose length word is at ``at``."""
+    body = key[at + 1:at + 1 + key[at]]
+    following = counted(body, u64(9), u64(1))
+    i = 10 + length(following)
+    publics = counted(body, i, u64(1))
+    i += 1 + length(publics)
+    constants = counted(body, i, u64(1))
+    i += 1 + length(constants)
+    ops = counted(body, i, u64(3))
+    i += 1 + length(ops)
+    zeros = counted(body, i, u64(1))
+    i += 1 + length(zeros)
+    return TableView(body[2], body[3], body[4], body[5], body[6], body[7], body[8], following, publics, constants,
+                     ops, zeros, body[i], body[i + 1:length(body)])
+
+
+class Shape(NamedTuple):
+    """The tables of one proof. A slot is a table instance; arrays have one word a slot.
+
+    ``log``: log height, 0 if absent. ``*_term``: number of the slot's first opened value in each tree.
+    ``quotient_term``: that of each log height. ``table``: where the slot's table begins in the key.
+    """
+
+    slots: u64
+    table: Slice[u64]
+    instance: Slice[u64]
+    log: Slice[u64]
+    fixed_term: Slice[u64]
+    main_term: Slice[u64]
+    logup_term: Slice[u64]
+    sigma: Slice[u64]
+    quotient_term: Slice[u64]
+    present: Slice[u64]
+    blowup: u64
+    top: u64
+
+
+@function
+def pairs_of(interactions: u64) -> u64:
+    """LogUp columns of a table: one for two interactions."""
+    return (interactions + 1) >> 1
+
+
+@function
+def read_shape(key: Slice[u64], logs: Slice[u64], program_logs: Slice[u64], blowup: u64, s: Scratch) -> Shape:
+    """Check the table list of a proof against the key, and number the opened values.
+
+    Each rule is an assertion: heights within the table's limits, no second instance without a first or larger than
+    it, required tables present, preprocessed tables of exactly the height that key and program fix, and so few bus
+    messages that no multiplicity can wrap.
+    """
+    slots = key[2]
+    shape = Shape(slots, reserve(s, slots), reserve(s, slots), logs, reserve(s, slots), reserve(s, slots),
+                  reserve(s, slots), reserve(s, slots), reserve(s, u64(64)), reserve(s, u64(64)), blowup, u64(0))
+    at = u64(KEY_TABLES)
+    slot = u64(0)
+    programs = u64(0)
+    messages = u64(0)
+    top = u64(0)
+    for _t in range(key[1]):
+        table = table_at(key, at)
+        for k in range(table.instances):
+            log = logs[slot]
+            shape.table[slot] = at
+            shape.instance[slot] = k
+            if log != 0:
+                assert log >= table.min_log, "shape: a table is lower than its smallest height"
+                assert log <= table.max_log, "shape: a table is higher than its limit"
+                shape.present[log] = u64(1)
+                messages += table.interactions << log
+                if log > top:
+                    top = log
+            if k == 0:
+                assert table.required == 0 or table.fixed_in == PROGRAM or log != 0, "shape: a required table is absent"
+                if table.fixed_in == PROGRAM:
+                    assert log == program_logs[programs], "shape: a program table has another height than the program"
+                    programs += 1
+            else:
+                assert log <= logs[slot - 1], "shape: a second instance is higher than the first"
+            slot += 1
+        at += 1 + key[at]
+    assert top != 0, "shape: the proof has no tables"
+    assert messages < 1 << 60, "shape: too many bus messages"
+    return Shape(slots, shape.table, shape.instance, logs, shape.fixed_term, shape.main_term, shape.logup_term,
+                 shape.sigma, shape.quotient_term, shape.present, blowup, top)
+
+
+@function
+def number_terms(key: Slice[u64], shape: Shape) -> u64:
+    """Give each opened value its number, in proof order; returns how many there are."""
+    term = u64(0)
+    for tree in range(1, 3):
+        for i in range(shape.slots):
+            table = table_at(key, shape.table[i])
+            if shape.log[i] != 0 and table.fixed_in == tree:
+                shape.fixed_term[i] = term
+                term += table.fixed
+    for i in range(shape.slots):
+        if shape.log[i] != 0:
+            table = table_at(key, shape.table[i])
+            shape.main_term[i] = term
+            term += table.main + length(table.following)
+    sigmas = u64(0)
+    for i in range(shape.slots):
+        if shape.log[i] != 0:
+            table = table_at(key, shape.table[i])
+            if table.interactions != 0:
+                shape.logup_term[i] = term
+                shape.sigma[i] = sigmas
+                sigmas += 1
+                term += pairs_of(table.interactions) + 1
+    log = shape.top
+    while log != 0:
+        if shape.present[log] != 0:
+            shape.quotient_term[log] = term
+            term += 2
+        log -= 1
+    return term
+
+
+@function
+def count_logup(key: Slice[u64], shape: Shape) -> u64:
+    """Number of present tables with bus messages."""
+    n = u64(0)
+    for i in range(shape.slots):
+        if shape.log[i] != 0 and table_at(key, shape.table[i]).interactions != 0:
+            n += 1
+    return n
