@@ -221,5 +221,39 @@ def ext_power(a: Ext, e: u64) -> Ext:
     return result
 
 
+# ---------------------------------------------------------------- the extension in plain integers
+
+ExtInts = tuple[int, int, int]
+
+
+def mul_ints(a: ExtInts, b: ExtInts) -> ExtInts:
+    """Product of extension elements given as canonical integers; for the few values that the prover handles singly."""
+    a0, a1, a2 = a
+    b0, b1, b2 = b
+    return ((a0 * b0 + 2 * (a1 * b2 + a2 * b1)) % P, (a0 * b1 + a1 * b0 + 2 * a2 * b2) % P,
+            (a0 * b2 + a1 * b1 + a2 * b0) % P)
+
+
+def add_ints(a: ExtInts, b: ExtInts) -> ExtInts:
+    """Sum of extension elements."""
+    return (a[0] + b[0]) % P, (a[1] + b[1]) % P, (a[2] + b[2]) % P
+
+
+def scale_ints(a: ExtInts, k: int) -> ExtInts:
+    """Product with a base element."""
+    return a[0] * k % P, a[1] * k % P, a[2] * k % P
+
+
+def power_ints(a: ExtInts, e: int) -> ExtInts:
+    """a^e for e >= 0."""
+    result = (1, 0, 0)
+    while e:
+        if e & 1:
+            result = mul_ints(result, a)
+        a = mul_ints(a, a)
+        e >>= 1
+    return result
+
+
 ZERO = Ext(u64(0), u64(0), u64(0))
 ONE = Ext(u64(1), u64(0), u64(0))

@@ -120,23 +120,21 @@ class Tree:
         """Leaves of the largest layer."""
         return int(self.layers[0].shape[1])
 
-    def open(self, indices: Sequence[int]) -> Words:
-        """Pruned multi-proof at ``indices`` (below the largest height, any order), in proof order.
+    def rows(self, indices: Sequence[int]) -> list[Words]:
+        """Opened rows by descending height: one for each distinct i mod h, ascending; shape (rows, width)."""
+        return [np.stack([c[which] for c in self.heights[h]], axis=1)
+                for h in sorted(self.heights, reverse=True)
+                for which in [np.unique(np.asarray(indices) % h)]]
 
-        Rows by descending height, one for each distinct i mod h, ascending; then missing siblings by layer,
-        ascending.
-        """
-        parts = [self._rows(h, np.unique(np.asarray(indices) % h)) for h in sorted(self.heights, reverse=True)]
+    def siblings(self, indices: Sequence[int]) -> list[Words]:
+        """Digests that a pruned multi-proof lacks, layer by layer, by ascending index; shape (nodes, 4)."""
         known = np.unique(np.asarray(indices) % self.size)
+        out = []
         for layer in self.layers[:-1]:
             m = layer.shape[1] // 2
-            missing = np.setdiff1d(known ^ m if m else known, known)
-            parts.append(np.ascontiguousarray(layer[:, missing].T).reshape(-1))
+            out.append(np.ascontiguousarray(layer[:, np.setdiff1d(known ^ m, known)].T))
             known = np.unique(known % m)
-        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
-
-    def _rows(self, h: int, which: Any) -> Words:
-        return np.stack([c[which] for c in self.heights[h]], axis=1).reshape(-1)
+        return out
 
 
 def commit(heights: dict[int, list[Words]], pool: Any = None) -> Tree:

@@ -70,6 +70,8 @@ def host(level: str = "native") -> Machine:
 def compile_object(text: str, machine: Machine) -> bytes:
     """Object code of LLVM text. One pass runs: SROA, which puts local variables in registers."""
     llvm = binding()
+    if "llvm.x86.avx512.vpmadd52" in text and not machine.has("avx512ifma"):
+        raise CompileError(f"madd52 needs AVX-512 IFMA, which {machine.cpu} lacks")  # LLVM would end the process
     try:
         module = llvm.parse_assembly(text)
         module.verify()

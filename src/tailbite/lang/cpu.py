@@ -18,11 +18,27 @@ from . import cache
 from .backend import Machine, binding, compile_object, host
 from .function import Function
 from .lower import Module
-from .types import ArrayType, Int, PtrType, SliceType, i64, rebuild, tuple_parts, type_name, u8, u16, u32, u64, u64x8
+from .types import (
+    LANES,
+    ArrayType,
+    PtrType,
+    SliceType,
+    argument,
+    i64,
+    rebuild,
+    tuple_parts,
+    type_name,
+    u8,
+    u16,
+    u32,
+    u64,
+    u64x8,
+)
 from .values import flatten
 
 log = logging.getLogger("tailbite")
-_DTYPES = {u8: np.uint8, u16: np.uint16, u32: np.uint32, u64: np.uint64, i64: np.int64, u64x8: np.uint64}
+_DTYPES = {bool: np.bool_, u8: np.uint8, u16: np.uint16, u32: np.uint32, u64: np.uint64, i64: np.int64,
+           u64x8: np.uint64}
 _SLOT = 64  # bytes of a result slot
 
 
@@ -36,7 +52,7 @@ class Library:
     def __init__(self, name: str, functions: Iterable[Function] | Callable[[Machine], Iterable[Function]],
                  packaged: bool = False, level: str = "native") -> None:
         self.name, self.packaged, self.level = name, packaged, level
-        self._source = functions
+        self._source = functions if callable(functions) else list(functions)
         self._lock = threading.Lock()
         self._ready: dict[str, Compiled] | None = None
 
@@ -63,43 +79,40 @@ class Library:
         return self._ready
 
     def _package_key(self) -> str:
-        return cache.key_of("package", cache.package_digest(), self.name, self.machine.key)
+        return cache.key_of("packaged code", cache.package_digest(), self.name, self.machine.key)
 
-    def cached(self) -> bytes | None:
+    def cached(self) -> tuple[bytes, dict[str, Any]] | None:
         """The cached object with its table of symbols and trap sites, if the package is unchanged."""
-        if not self.packaged:
+        head = cache.load(self._package_key()) if self.packaged else None
+        if head is None:
             return None
-        pointer = cache.load(self._package_key())
-        return None if pointer is None else cache.load(pointer.decode())
+        meta = json.loads(head)
+        code = cache.load(meta["object"])
+        return None if code is None else (code, meta)
 
-    def lowered(self) -> tuple[str, dict[str, Any], list[Function]]:
-        """LLVM text, symbols and trap sites."""
+    def lowered(self) -> tuple[str, dict[str, Any]]:
+        """LLVM text, and a table of its symbols, its trap sites and the cache key of its object."""
         module, functions = Module("cpu"), self.functions()
         symbols = {f.name: module.entry(f) for f in functions}
-        return module.text(), {"symbols": symbols, "sites": module.sites}, functions
+        if len(symbols) != len(functions):
+            raise CompileError(f"library {self.name} has two functions of one name")
+        text = module.text()
+        key = cache.key_of("code", text, self.machine.key)
+        return text, {"symbols": symbols, "sites": module.sites, "object": key}
 
     def _object(self) -> tuple[bytes, dict[str, Any]]:
-        entry = self.cached()
-        if entry is None:
-            text, meta, _ = self.lowered()
-            key = self.text_key(text)
-            entry = cache.load(key)
-            if entry is None:
-                log.info("compiling %s (first use on this machine)", self.name)
-                entry = self.save(key, meta, compile_object(text, self.machine))
-            if self.packaged:
-                cache.store(self._package_key(), key.encode())
-        head, _, body = entry.partition(b"\n")
-        return body, json.loads(head)
-
-    def text_key(self, text: str) -> str:
-        return cache.key_of("object", text, self.machine.key)
-
-    @staticmethod
-    def save(key: str, meta: dict[str, Any], code: bytes) -> bytes:
-        entry = json.dumps(meta).encode() + b"\n" + code
-        cache.store(key, entry)
-        return entry
+        found = self.cached()
+        if found is not None:
+            return found
+        text, meta = self.lowered()
+        code = cache.load(meta["object"])
+        if code is None:
+            log.info("compiling %s (first use on this machine)", self.name)
+            code = compile_object(text, self.machine)
+            cache.store(meta["object"], code)
+        if self.packaged:
+            cache.store(self._package_key(), json.dumps(meta).encode())
+        return code, meta
 
     def _bind(self, code: bytes, meta: dict[str, Any]) -> dict[str, Compiled]:
         llvm = binding()
@@ -114,13 +127,12 @@ def prepare(libraries: Iterable[Library]) -> None:
 
     LLVM holds a global lock, so threads would not help; a worker process is this module's interpreter again.
     """
-    jobs = []
+    jobs, libraries = [], list(libraries)
     for lib in libraries:
         if lib._ready is None and lib.cached() is None and cache.directory() is not None:
-            text, meta, _ = lib.lowered()
-            key = lib.text_key(text)
-            if cache.load(key) is None:
-                jobs.append((lib, text, meta, key))
+            text, meta = lib.lowered()
+            if cache.load(meta["object"]) is None:
+                jobs.append((lib, text, meta["object"]))
     if len(jobs) > 1:
         log.info("compiling %s (first use on this machine)", ", ".join(lib.name for lib, *_ in jobs))
         jobs.sort(key=lambda j: -len(j[1]))
@@ -131,9 +143,9 @@ def prepare(libraries: Iterable[Library]) -> None:
                 with lock:
                     if not jobs:
                         return
-                    lib, text, meta, key = jobs.pop(0)
+                    lib, text, key = jobs.pop(0)
                 try:
-                    lib.save(key, meta, compile_in_process(text, lib.machine))
+                    cache.store(key, compile_in_process(text, lib.machine))
                 except (OSError, CompileError) as e:
                     log.debug("worker failed, compiling here later: %s", e)
 
@@ -227,7 +239,7 @@ def _converter(t: Any) -> Callable[[Any, list[Any]], None]:
     """Function that checks a Python argument and appends its machine form."""
     if isinstance(t, SliceType | PtrType | ArrayType):
         dtype = np.uint64 if isinstance(t.elem, PtrType) else _DTYPES[t.elem]
-        sized = isinstance(t, SliceType)
+        sized, words = isinstance(t, SliceType), LANES if t.elem is u64x8 else 1
 
         def memory(a: Any, out: list[Any]) -> None:
             if isinstance(t, PtrType) and isinstance(a, int):
@@ -235,11 +247,11 @@ def _converter(t: Any) -> Callable[[Any, list[Any]], None]:
                 return
             if not isinstance(a, np.ndarray) or a.dtype != dtype or not a.flags.c_contiguous:
                 raise TypeError(f"a C-contiguous array of {np.dtype(dtype).name} is needed for {type_name(t)}")
-            if isinstance(t, ArrayType) and a.size != t.n:
+            if a.size % words or (isinstance(t, ArrayType) and a.size != t.n * words):
                 raise TypeError(f"{a.size} elements where {type_name(t)} is needed")
             out.append(a.ctypes.data)
             if sized:
-                out.append(a.size)
+                out.append(a.size // words)
 
         return memory
     parts = tuple_parts(t)
@@ -247,18 +259,11 @@ def _converter(t: Any) -> Callable[[Any, list[Any]], None]:
         inner = [_converter(p) for p in parts]
 
         def group(a: Any, out: list[Any]) -> None:
+            if len(a) != len(inner):
+                raise TypeError(f"{len(a)} values where {type_name(t)} needs {len(inner)}")
             for c, x in zip(inner, a, strict=True):
                 c(x, out)
 
         return group
 
-    def number(a: Any, out: list[Any]) -> None:
-        if t is bool:
-            out.append(bool(a))
-            return
-        x = a.v if isinstance(a, Int) else int(a)
-        if not t.low <= x <= t.high:
-            raise OverflowError(f"{x} does not fit {t.__name__}")
-        out.append(x)
-
-    return number
+    return lambda a, out: out.append(argument(a, t))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import CompileError, Trap
-from .types import from_python, typed_range
+from .types import Memory, from_python, typed_range, u64
 
 
 class Unroll:
@@ -105,7 +105,9 @@ class Function:
         tree.body = [node]
         code = compile(ast.fix_missing_locations(tree), self.file, "exec")
         scope = dict(self.namespace)
-        scope |= {"__typed_range": typed_range, "__typed_assert": _typed_assert}
+        scope |= {"__typed": from_python, "__typed_range": typed_range, "__typed_assert": _typed_assert}
+        if scope["len"] is len:
+            scope["len"] = _typed_len
         exec(code, scope)
         return scope[self.name]
 
@@ -135,10 +137,9 @@ def located(file: str, line: int, message: str) -> CompileError:
 
 def _filled(cell: Any) -> bool:
     try:
-        cell.cell_contents
+        return cell.cell_contents is cell.cell_contents
     except ValueError:
         return False
-    return True
 
 
 def _copy(node: ast.FunctionDef) -> ast.FunctionDef:
@@ -153,6 +154,10 @@ def _holds_values(x: Any) -> bool:
     return isinstance(x, tuple) and any(isinstance(e, Value | SliceValue) or _holds_values(e) for e in x)
 
 
+def _typed_len(x: Any) -> Any:
+    return u64(len(x)) if isinstance(x, Memory) else len(x)
+
+
 def _typed_assert(ok: Any, where: str) -> None:
     if not ok:
         raise Trap(where)
@@ -164,26 +169,21 @@ class _Interpretable(ast.NodeTransformer):
     def __init__(self, fn: Function) -> None:
         self.fn = fn
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        self.generic_visit(node)
-        return node
-
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         """``x: T = e`` converts an untyped literal, as the compiler does."""
         self.generic_visit(node)
         if node.value is None:
             return node
-        call = ast.Call(ast.Name("__typed", ast.Load()), [node.value, node.annotation], [])
-        self.fn.namespace["__typed"] = from_python
+        t = node.annotation
+        if isinstance(t, ast.Constant) and isinstance(t.value, str):
+            t = ast.parse(t.value, mode="eval").body
+        call = ast.Call(ast.Name("__typed", ast.Load()), [node.value, t], [])
         return ast.copy_location(ast.Assign([node.target], call), node)
 
     def visit_For(self, node: ast.For) -> Any:
         it = node.iter
         if isinstance(it, ast.Call) and isinstance(it.func, ast.Name) and self._is_range(it.func):
             it.func.id = "__typed_range"
-            it.args = [self.visit(a) for a in it.args]
-        else:
-            node.iter = it
         node.body = [self.visit(s) for s in node.body]
         return node
 

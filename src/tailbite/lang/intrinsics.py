@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterable
 from typing import Any
 
 from ..errors import CompileError
-from .types import LANES, Int, Memory, PtrType, boolx8, i64, lift_int, u64, u64x8
-from .values import MASK, VECTOR, SliceValue, Value, lift, llvm_type
+from .types import (
+    LANES,
+    UNSIGNED,
+    Int,
+    Memory,
+    PtrType,
+    boolx8,
+    i64,
+    lanes_of,
+    lift_int,
+    rebuild,
+    type_name,
+    u64,
+    u64x8,
+)
+from .values import MASK, VECTOR, SliceValue, Value, lift, llvm_type, type_of
 
 _M64 = (1 << 64) - 1
 _MIN = -(1 << 63)
@@ -20,32 +35,42 @@ def _first(*args: Any) -> Value | None:
 
 def select(c: Any, a: Any, b: Any) -> Any:
     """``a`` where the condition holds, else ``b``; both are evaluated. Lanes select lane by lane."""
+    if isinstance(a, tuple):
+        if type(a) is not type(b) or len(a) != len(b):
+            raise TypeError("select between tuples of different lengths or kinds")
+        return rebuild(type(a), [select(c, x, y) for x, y in zip(a, b, strict=True)])
     if isinstance(c, boolx8):
-        v = _first(a, b)
-        if v is None:
-            x, y = u64x8(a).v, u64x8(b).v
-            return u64x8(tuple(p if k else q for k, p, q in zip(c.v, x, y, strict=True)))
+        x, y = lanes_of(a), lanes_of(b)
+        return u64x8(tuple(p if k else q for k, p, q in zip(c.v, x, y, strict=True)))
     if not isinstance(c, Value):
         if c is not True and c is not False:
             raise TypeError("the condition of select must be bool")
-        return _same_type(a, b) if c else _same_type(b, a)
-    if isinstance(a, tuple):
-        if len(a) != len(b):
-            raise CompileError("select between tuples of different lengths")
-        parts = [select(c, x, y) for x, y in zip(a, b, strict=True)]
-        return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
+        return _adopted(a, b) if c else _adopted(b, a)
     known = _first(a, b)
     t = known.type if known is not None else type(a) if isinstance(a, Int | u64x8) else type(b)
-    if t is int or (c.type is boolx8) != (t is u64x8):
+    if c.type not in (bool, boolx8):
+        raise TypeError("the condition of select must be bool")
+    if t is int or (c.type is boolx8 and t is not u64x8):
         raise CompileError("select needs a typed value of the shape of its condition on one side")
     x, y = lift(a, t, c.b), lift(b, t, c.b)
     kind = MASK if c.type is boolx8 else "i1"
     return Value(c.b, t, c.b.emit(f"select {kind} {c.name}, {llvm_type(t)} {x.name}, {llvm_type(t)} {y.name}"))
 
 
-def _same_type(chosen: Any, other: Any) -> Any:
-    """An untyped literal takes the type of the other side, as it does when compiled."""
-    return type(other)(chosen) if type(chosen) is int and isinstance(other, Int | u64x8) else chosen
+def _adopted(chosen: Any, other: Any) -> Any:
+    """``chosen`` in the type of both sides: an untyped literal takes that of the other."""
+    if isinstance(other, Value):
+        return lift(chosen, other.type, other.b)
+    if isinstance(chosen, Value):
+        lift(other, chosen.type, chosen.b)
+    elif isinstance(other, Int) or isinstance(chosen, Int):
+        t = type(other) if isinstance(other, Int) else type(chosen)
+        lift_int(t, other)
+        return t(lift_int(t, chosen))
+    elif isinstance(other, u64x8) or isinstance(chosen, u64x8):
+        lanes_of(other)
+        return u64x8(lanes_of(chosen))
+    return chosen
 
 
 def mulhi(a: Any, b: Any) -> Any:
@@ -53,10 +78,10 @@ def mulhi(a: Any, b: Any) -> Any:
     v = _first(a, b)
     if v is None:
         if isinstance(a, u64x8) or isinstance(b, u64x8):
-            return u64x8(tuple(x * y >> 64 for x, y in zip(u64x8(a).v, u64x8(b).v, strict=True)))
+            return u64x8(tuple(x * y >> 64 for x, y in zip(lanes_of(a), lanes_of(b), strict=True)))
         return u64(lift_int(u64, a) * lift_int(u64, b) >> 64)
     if v.type is u64x8:
-        return _mulhi_lanes(a, b)
+        return _mulhi_lanes(lift(a, u64x8, v.b), lift(b, u64x8, v.b))
     e = v.b.emit
     x, y = lift(a, u64, v.b), lift(b, u64, v.b)
     wide = e(f"mul i128 {e(f'zext i64 {x.name} to i128')}, {e(f'zext i64 {y.name} to i128')}")
@@ -79,22 +104,23 @@ def umin(a: Any, b: Any) -> Any:
 
 
 def rotl(a: Any, k: int) -> Any:
-    """Rotate a u64 or each lane left by the constant ``k``."""
-    k %= 64
+    """Rotate an unsigned value or each lane left by the constant ``k``."""
+    t = type_of(a)
+    if t is not u64x8 and t not in UNSIGNED:
+        raise TypeError(f"{type_name(t)} used where an unsigned type is needed")
+    bits = 64 if t is u64x8 else t.bits
+    k = operator.index(k) % bits
     if k == 0:
         return a
     if isinstance(a, Value):
-        name = f"llvm.fshl.v{LANES}i64" if a.type is u64x8 else "llvm.fshl.i64"
-        return a.b.call(a.type, name, a, a, lift(k, a.type, a.b))
-    return (a << k) | (a >> (64 - k))
+        name = f"llvm.fshl.v{LANES}i64" if t is u64x8 else f"llvm.fshl.i{bits}"
+        return a.b.call(t, name, a, a, lift(k, t, a.b))
+    return (a << k) | (a >> (bits - k))
 
 
 def rotr(a: Any, k: int) -> Any:
-    """Rotate a u32 or u64 right by the constant ``k``."""
-    bits = 64 if (a.type if isinstance(a, Value) else type(a)) is u64x8 else \
-        (a.type if isinstance(a, Value) else type(a)).bits
-    k %= bits
-    return a if k == 0 else (a >> k) | (a << (bits - k))
+    """Rotate an unsigned value or each lane right by the constant ``k``."""
+    return rotl(a, -operator.index(k))
 
 
 def bswap(a: Any) -> Any:
@@ -144,20 +170,25 @@ def length(s: Any) -> Any:
 
 def shuffle(a: Any, b: Any, lanes: tuple[int, ...]) -> Any:
     """Lanes 0..7 name those of ``a``, 8..15 those of ``b``."""
-    if isinstance(a, Value):
+    if len(lanes) != LANES or not all(0 <= k < 2 * LANES for k in lanes):
+        raise TypeError(f"shuffle takes {LANES} lane numbers from 0 to {2 * LANES - 1}")
+    v = _first(a, b)
+    if v is not None:
         index = ", ".join(f"i32 {k}" for k in lanes)
-        y = lift(b, u64x8, a.b)
-        text = f"shufflevector {VECTOR} {a.name}, {VECTOR} {y.name}, <{LANES} x i32> <{index}>"
-        return Value(a.b, u64x8, a.b.emit(text))
-    both = u64x8(a).v + u64x8(b).v
+        x, y = lift(a, u64x8, v.b), lift(b, u64x8, v.b)
+        text = f"shufflevector {VECTOR} {x.name}, {VECTOR} {y.name}, <{LANES} x i32> <{index}>"
+        return Value(v.b, u64x8, v.b.emit(text))
+    both = lanes_of(a) + lanes_of(b)
     return u64x8(tuple(both[k] for k in lanes))
 
 
 def lane(a: Any, k: int) -> Any:
     """Lane ``k`` as u64."""
+    if not 0 <= k < LANES:
+        raise TypeError(f"there is no lane {k}: they are 0 to {LANES - 1}")
     if isinstance(a, Value):
-        return Value(a.b, u64, a.b.emit(f"extractelement {VECTOR} {a.name}, i32 {k}"))
-    return u64(a.v[k])
+        return Value(a.b, u64, a.b.emit(f"extractelement {VECTOR} {lift(a, u64x8, a.b).name}, i32 {k}"))
+    return u64(lanes_of(a)[k])
 
 
 def opaque(constant: int, like: Any) -> Any:
@@ -209,8 +240,10 @@ def madd52hi(acc: Any, a: Any, b: Any) -> Any:
 def _madd52(acc: Any, a: Any, b: Any, part: str) -> Any:
     v = _first(acc, a, b)
     if v is not None:
+        if v.b.traps_to != "cpu":
+            raise CompileError("madd52 works only on the CPU")
         args = [lift(x, u64x8, v.b) for x in (acc, a, b)]
         return v.b.call(u64x8, f"llvm.x86.avx512.vpmadd52{part}.uq.512", *args)
     m, shift = (1 << 52) - 1, 0 if part == "l" else 52
-    lanes = zip(u64x8(acc).v, u64x8(a).v, u64x8(b).v, strict=True)
+    lanes = zip(lanes_of(acc), lanes_of(a), lanes_of(b), strict=True)
     return u64x8(tuple((c + ((x & m) * (y & m) >> shift & m)) & _M64 for c, x, y in lanes))

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import linecache
 import operator
+import os
 import re
-import sys
 import traceback
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, get_origin
 
 from ..errors import CompileError, TailbiteError
 from .function import Function, Unroll, located
-from .types import ArrayType, Int, SliceType, i64, tuple_parts, type_name, u64
+from .types import ArrayType, Int, PtrType, SliceType, boolx8, tuple_parts, type_name, u64
 from .values import (
     Builder,
     SliceValue,
     Value,
     assemble,
     flatten,
+    homes_of,
     inferred_type,
     lift,
     llvm_type,
     load,
     parts_of,
+    size_of,
     store,
 )
 
@@ -38,6 +42,10 @@ _COMPARISON = {
 }
 _MUTATORS = {"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update", "add",
              "discard", "setdefault", "popitem", "__setitem__"}
+_RESERVED = {"memset", "memcpy", "memmove", "_start", "tb_panic", "tb_ecall"}
+_FROZEN = ("a Python object is changed under run-time control flow or outside of the function: it exists only at "
+           "compile time; use an Array")
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Module:
@@ -60,8 +68,8 @@ class Module:
             if fn in self.lowering:
                 raise CompileError(f"{fn.name} calls itself: the language has no recursion")
             return name
-        name = re.sub(r"\W", "_", fn.name)
-        while name in self.can_trap:
+        name = re.sub(r"\W", "_", fn.name, flags=re.ASCII)
+        while name in self.can_trap or name in _RESERVED:
             name = f"{re.sub(r'_x[0-9]+$', '', name)}_x{len(self.can_trap)}"
         self.names[id(fn)] = name
         self.keep.append(fn)
@@ -74,14 +82,16 @@ class Module:
         return name
 
     def entry(self, fn: Function) -> str:
-        """Add a C-callable wrapper ``<name>_entry(results, arguments...) -> status``; returns its symbol."""
+        """Add a C-callable wrapper ``<name>.entry(results, arguments...) -> status``; returns its symbol."""
         name = self.add(fn)
+        if any(isinstance(t, PtrType) or t is boolx8 for t in flatten(fn.returns)):
+            raise fn.error(fn.first_line, f"{fn.name} cannot give Python a {type_name(fn.returns)}, only numbers")
         kinds = [llvm_type(t) for p in fn.signature.values() for t in flatten(p)]
         results = flatten(fn.returns)
         params = "".join(f", {k} %a{i}" for i, k in enumerate(kinds))
         args = ", ".join(f"{k} %a{i}" for i, k in enumerate(kinds))
         kind = result_type(results, self.can_trap[name])
-        lines = [f"define i32 @{name}_entry(ptr %r{params}) {{"]
+        lines = [f"define i32 @{name}.entry(ptr %r{params}) {{"]
         lines.append(f"  {'' if kind == 'void' else '%x = '}call {kind} @{name}({args})")
         shift = int(self.can_trap[name])
         for i, t in enumerate(results):
@@ -101,10 +111,10 @@ class Module:
                 lines.append(f"  %st = extractvalue {kind} %x, 0")
         lines += [f"  ret i32 {status}", "}"]
         self.texts.append("\n".join(lines) + "\n")
-        return f"{name}_entry"
+        return f"{name}.entry"
 
     def text(self) -> str:
-        return "\n".join(sorted(self.declares) + ["!0 = !{i32 1}"]) + "\n" + "\n".join(self.texts)
+        return "\n".join([*sorted(self.declares), "!0 = !{i32 1}"]) + "\n" + "\n".join(self.texts)
 
 
 def result_type(results: list[Any], can_trap: bool) -> str:
@@ -129,6 +139,7 @@ def emit_call(module: Module, b: Builder, fn: Function, args: tuple[Any, ...]) -
     results = flatten(fn.returns)
     trapping = module.can_trap[name]
     kind = result_type(results, trapping)
+    homes = homes_of(args)
     text = f"call {kind} @{name}({', '.join(f'{llvm_type(p.type)} {p.name}' for p in parts)})"
     if kind == "void":
         b.put(text)
@@ -144,10 +155,10 @@ def emit_call(module: Module, b: Builder, fn: Function, args: tuple[Any, ...]) -
         b.put(f"; PASS {status}")
         b.label(f"ok{k}")
     if not kind.startswith("{"):
-        return None if trapping else assemble(fn.returns, [Value(b, results[0], r)], b)
+        return None if trapping else assemble(fn.returns, [Value(b, results[0], r)], b, homes)
     shift = int(trapping)
     values = [Value(b, t, b.emit(f"extractvalue {kind} {r}, {i + shift}")) for i, t in enumerate(results)]
-    return assemble(fn.returns, values, b)
+    return assemble(fn.returns, values, b, homes)
 
 
 def call_from_helper(fn: Function, args: tuple[Any, ...]) -> Any:
@@ -172,12 +183,7 @@ class _Local:
 
     def __init__(self, t: Any, slots: list[str]) -> None:
         self.type, self.slots = t, slots
-
-
-class _List(list[Any]):
-    """A compile-time list made in the function; it may change only in the region that made it."""
-
-    region: tuple[int, ...] = ()
+        self.homes: frozenset[Any] = frozenset()
 
 
 class _FunctionBuilder(Builder):
@@ -187,8 +193,8 @@ class _FunctionBuilder(Builder):
 
 
 class _Loop:
-    def __init__(self, again: str, out: str) -> None:
-        self.again, self.out = again, out
+    def __init__(self, again: str, out: str, before: dict[str, Any], region: tuple[int, ...]) -> None:
+        self.again, self.out, self.before, self.region = again, out, before, region
         self.at_break: list[dict[str, Any]] = []
 
 
@@ -200,7 +206,9 @@ class _Lowerer:
         self.b = _FunctionBuilder(module)
         self.env: dict[str, Any] = {}
         self.locals: dict[str, _Local] = {}
-        self.maybe: set[str] = set()
+        self.assigned = _assigned(fn.tree)
+        self.regions: dict[str, tuple[int, ...]] = {}
+        self.frozen = [_containers(fn.namespace.get(n.id) for n in ast.walk(fn.tree) if isinstance(n, ast.Name))]
         self.loops: list[_Loop] = []
         self.dead = False
         self.line = fn.first_line
@@ -210,7 +218,7 @@ class _Lowerer:
     def run(self) -> str:
         fn, b = self.fn, self.b
         try:
-            params = []
+            params: list[str] = []
             for name, t in fn.signature.items():
                 parts = []
                 for s in flatten(t):
@@ -242,7 +250,7 @@ class _Lowerer:
         if text.startswith("; RET"):
             values = text[5:].split(";") if text[5:] else []
             return self.returned((["i32 0"] if self.trapping else []) + [v.strip() for v in values], kind)
-        if text.startswith("; PASS") or text.startswith("; TRAP"):
+        if text.startswith(("; PASS", "; TRAP")):
             if self.module.target != "cpu":
                 return self.panic(self.b.sites[int(text.split()[2])])
             status = text.split()[2]
@@ -270,7 +278,7 @@ class _Lowerer:
         """On a guest a trap is the panic call, with a message that does not depend on where the file lies."""
         file, line, message = site
         text = f"{file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{line}: {message}".encode()
-        name = f"@tb_msg_{text.hex()[:200]}_{len(text)}"
+        name = f"@tb_msg_{hashlib.sha256(text).hexdigest()[:16]}"
         body = "".join(f"\\{c:02x}" for c in text)
         self.module.declares.add(f'{name} = private constant [{len(text)} x i8] c"{body}"')
         self.module.declares.add("declare void @tb_panic(ptr, i64) noreturn")
@@ -287,16 +295,15 @@ class _Lowerer:
         if re.match(r"[^\n]*:\d+: ", message):
             return e if isinstance(e, CompileError) else CompileError(message)
         here = (self.fn.file, self.line)
-        inner = [f for f in traceback.extract_tb(sys.exc_info()[2] or e.__traceback__)
-                 if not f.filename.replace("\\", "/").rsplit("/", 2)[-2:-1] == ["lang"]
-                 and f.filename != __file__]
-        frames = [f for f in inner if f.lineno]
+        frames = [f for f in traceback.extract_tb(e.__traceback__)
+                  if f.lineno and os.path.dirname(os.path.abspath(f.filename)) != _PACKAGE]
         if frames:
             f = frames[-1]
             file, line = f.filename, f.lineno or 0
             text = linecache.getline(file, line).strip()
             caller = linecache.getline(*here).strip()
-            return CompileError(f"{file}:{line}: {message}\n    {text}\n  called from {here[0]}:{here[1]}\n    {caller}")
+            return CompileError(f"{file}:{line}: {message}\n    {text}\n"
+                                f"  called from {here[0]}:{here[1]}\n    {caller}")
         return located(*here, message)
 
     # ------------------------------------------------------------ names
@@ -322,6 +329,8 @@ class _Lowerer:
             local = self.locals[name] = _Local(t, slots)
         if local.type != t:
             try:
+                if isinstance(x, tuple) and type(x) is not (get_origin(local.type) or local.type):
+                    raise CompileError("another kind of tuple")
                 x = lift(x, local.type, self.b)
             except CompileError:
                 raise self.fail(f"'{name}' changes its type from {type_name(local.type)} to {type_name(t)}") from None
@@ -331,6 +340,7 @@ class _Lowerer:
                 store(self.b, bool, p, slot)
             else:
                 store(self.b, p.type, p, slot)
+        local.homes |= homes_of(x)
         self.env[name] = local
 
     def bind_constant(self, name: str, x: Any) -> None:
@@ -344,12 +354,6 @@ class _Lowerer:
         self.env[name] = x
         self.regions[name] = self.b.region
 
-    @property
-    def regions(self) -> dict[str, tuple[int, ...]]:
-        if not hasattr(self, "_regions"):
-            self._regions: dict[str, tuple[int, ...]] = {}
-        return self._regions
-
     def own(self, name: str) -> bool:
         return self.regions.get(name) == self.b.region
 
@@ -358,9 +362,9 @@ class _Lowerer:
             x = self.env[name]
             if isinstance(x, _Local):
                 parts = [load(self.b, s, slot) for s, slot in zip(flatten(x.type), x.slots, strict=True)]
-                return assemble(x.type, parts, self.b)
+                return assemble(x.type, parts, self.b, x.homes)
             return x
-        if name in self.locals or name in self.maybe:
+        if name in self.assigned:
             raise self.fail(f"'{name}' has no value on some path to this line: assign it before", node)
         if name not in self.fn.namespace:
             raise self.fail(f"'{name}' is not defined", node)
@@ -369,11 +373,14 @@ class _Lowerer:
     # ------------------------------------------------------------ control flow
 
     def enter(self, k: int) -> dict[str, Any]:
+        """Begin a region: what happens in it happens at run time on some paths only."""
         self.b.region = (*self.b.region, k)
+        self.frozen.append(self.frozen[-1] | _containers(self.env.values()))
         return dict(self.env)
 
     def leave(self) -> None:
         self.b.region = self.b.region[:-1]
+        self.frozen.pop()
 
     def join(self, *envs: dict[str, Any]) -> None:
         """After paths meet, a name has a value only if it has one, the same variable or object, on each."""
@@ -382,13 +389,12 @@ class _Lowerer:
             return
         self.dead = False
         first = envs[0]
-        self.maybe |= {n for e in envs for n in e}
         self.env = {n: x for n, x in first.items() if all(n in e and e[n] is x for e in envs[1:])}
 
     def block(self, body: list[ast.stmt]) -> None:
         for st in body:
             if self.dead:
-                raise self.fail("this statement is never reached", st)
+                return
             self.line = st.lineno
             self.b.location = (self.fn.file, st.lineno)
             method = getattr(self, "s_" + type(st).__name__, None)
@@ -396,10 +402,11 @@ class _Lowerer:
                 raise self.fail(f"{type(st).__name__} is not in the language", st)
             try:
                 method(st)
-            except (CompileError, TypeError, OverflowError, ValueError, IndexError, KeyError, AttributeError) as e:
-                if isinstance(e, TailbiteError) or isinstance(e, TypeError | OverflowError):
-                    raise self.placed(e) from None
-                raise self.placed(CompileError(f"{type(e).__name__}: {e}").with_traceback(e.__traceback__)) from None
+                self.guard_unchanged()
+            except (TailbiteError, TypeError, OverflowError) as e:
+                raise self.placed(e) from None
+            except Exception as e:
+                raise self.placed(CompileError(f"{type(e).__name__}: {e}").with_traceback(e.__traceback__)) from e
 
     def s_Pass(self, st: ast.Pass) -> None:
         pass
@@ -440,6 +447,8 @@ class _Lowerer:
     def s_AugAssign(self, st: ast.AugAssign) -> None:
         if isinstance(st.target, ast.Name):
             now: Any = self.read(st.target.id, st)
+            if isinstance(now, list):
+                raise self.fail("a list is not changed in place by an operator: write xs = xs + ys", st)
             self.bind(st.target.id, self.binary(st.op, now, self.ex(st.value), st))
         elif isinstance(st.target, ast.Subscript):
             holder, i = self.ex(st.target.value), self.index(st.target.slice)
@@ -449,12 +458,20 @@ class _Lowerer:
             raise self.fail("cannot assign to this", st)
 
     def guard_mutation(self, holder: Any, node: ast.AST) -> None:
-        if isinstance(holder, Value | SliceValue):
-            return
-        region = holder.region if isinstance(holder, _List) else () if isinstance(holder, list | dict | set) else None
-        if region is not None and region != self.b.region:
-            raise self.fail("a Python object is changed under run-time control flow: it exists only at compile time; "
-                            "use an Array", node)
+        if isinstance(holder, list | dict | set) and not self.made_here(holder):
+            raise self.fail(_FROZEN, node)
+
+    def made_here(self, holder: Any) -> bool:
+        """Was this Python object made in this region of this function?"""
+        mine = any(x is holder for x in self.env.values()) or id(holder) in _containers(self.env.values())
+        return mine and id(holder) not in self.frozen[-1]
+
+    def guard_unchanged(self) -> None:
+        """A helper, too, must leave alone what was made outside of this region."""
+        if self.b.region:
+            for x, items in self.frozen[-1].values():
+                if len(x) != len(items) or not all(map(operator.is_, _items(x), items)):
+                    raise CompileError(_FROZEN)
 
     def s_Return(self, st: ast.Return) -> None:
         x = None if st.value is None else self.ex(st.value)
@@ -464,16 +481,22 @@ class _Lowerer:
                 raise self.fail("the function is declared to return None", st)
             self.b.put("; RET")
         else:
-            parts = parts_of(lift(x, t, self.b), t, self.b)
+            x = lift(x, t, self.b)
+            if homes_of(x):
+                raise self.fail("a slice of an Array cannot leave the function that made the Array", st)
+            parts = parts_of(x, t, self.b)
             self.b.put("; RET " + ";".join(f"{llvm_type(p.type)} {p.name}" for p in parts))
         self.dead = True
 
     def s_Assert(self, st: ast.Assert) -> None:
         c = self.condition(st.test)
-        message = st.msg.value if isinstance(st.msg, ast.Constant) else \
+        message = str(st.msg.value) if isinstance(st.msg, ast.Constant) else \
             linecache.getline(self.fn.file, st.lineno).strip()
         if isinstance(c, Value):
             self.b.trap_unless(c, f"assertion failed: {message}")
+        elif isinstance(st.test, ast.Constant) and c is False:  # a place that must not be reached
+            self.b.trap(f"assertion failed: {message}")
+            self.dead = True
         elif not c:
             raise self.fail(f"this assertion always fails: {message}", st)
 
@@ -513,15 +536,15 @@ class _Lowerer:
         k = self.b.fresh()
         self.b.put(f"br label %head{k}")
         self.b.label(f"head{k}")
-        before = self.enter(k)
+        before = self.enter_loop(k, st)
         c = self.condition(st.test)
         endless = c is True
         if not isinstance(c, Value) and not endless:
             raise self.fail("the condition of while must be a run-time value or True", st)
         self.b.put(f"br label %body{k}" if endless else f"br i1 {c.name}, label %body{k}, label %out{k}")
         self.b.label(f"body{k}")
-        loop = _Loop(f"head{k}", f"out{k}")
-        self.loop_body(loop, st.body)
+        loop = _Loop(f"head{k}", f"out{k}", before, self.b.region)
+        self.loop_body(loop, st)
         if not self.dead:
             self.b.put(f"br label %head{k}")
         self.leave()
@@ -529,10 +552,27 @@ class _Lowerer:
         if not self.dead:
             self.b.label(f"out{k}")
 
-    def loop_body(self, loop: _Loop, body: list[ast.stmt]) -> None:
+    def enter_loop(self, k: int, st: ast.While | ast.For) -> dict[str, Any]:
+        """Begin a loop: a compile-time loop variable within it has no value when a pass begins."""
+        for name in _loop_variables(st):
+            if not isinstance(self.env.get(name), _Local):
+                self.env.pop(name, None)
+        return self.enter(k)
+
+    def loop_body(self, loop: _Loop, st: ast.While | ast.For) -> None:
         self.loops.append(loop)
-        self.block(body)
+        self.block(st.body)
+        if not self.dead:
+            self.next_pass(loop, st)
         self.loops.pop()
+
+    def next_pass(self, loop: _Loop, st: ast.stmt) -> None:
+        """What was known when the loop began must hold for its next pass."""
+        for name, x in loop.before.items():
+            if self.env.get(name) is not x:
+                raise self.fail(f"'{name}' is rebound in the loop, but exists only at compile time", st)
+            if isinstance(x, _Local) and any(h[:len(loop.region)] == loop.region for h in x.homes):
+                raise self.fail(f"'{name}' is a slice of an Array that lasts for one pass of the loop only", st)
 
     def s_For(self, st: ast.For) -> None:
         if st.orelse:
@@ -568,22 +608,19 @@ class _Lowerer:
             raise self.fail("the step of a range must be a positive constant", st)
         if not isinstance(st.target, ast.Name):
             raise self.fail("the loop variable must be a name", st)
-        b, k, step = self.b, self.b.fresh(), int(step)
+        name, b, k, step = st.target.id, self.b, self.b.fresh(), int(step)
         end = lift(hi, u64, b)
-        slot = b.alloca("i64", f"{st.target.id}_next")
+        slot = b.alloca("i64", f"{name}_next")
         store(b, u64, lift(lo, u64, b), slot)
         b.put(f"br label %head{k}")
         b.label(f"head{k}")
-        before = self.enter(k)
+        before = self.enter_loop(k, st)
         i = load(b, u64, slot)
         b.put(f"br i1 {(i < end).name}, label %body{k}, label %out{k}")
         b.label(f"body{k}")
-        name = st.target.id
-        if name in self.env and not isinstance(self.env[name], _Local):
-            del self.env[name]
         self.bind(name, i)
-        loop = _Loop(f"next{k}", f"out{k}")
-        self.loop_body(loop, st.body)
+        loop = _Loop(f"next{k}", f"out{k}", before, self.b.region)
+        self.loop_body(loop, st)
         if not self.dead:
             b.put(f"br label %next{k}")
         b.label(f"next{k}")
@@ -605,6 +642,7 @@ class _Lowerer:
 
     def s_Continue(self, st: ast.Continue) -> None:
         self.jump(st, lambda loop: loop.again)
+        self.next_pass(self.loops[-1], st)
 
     def jump(self, st: ast.stmt, where: Any) -> None:
         if not self.loops:
@@ -618,7 +656,8 @@ class _Lowerer:
         if not isinstance(x, Value) or not (isinstance(x.type, type) and issubclass(x.type, Int)):
             raise self.fail("match needs a run-time integer", st)
         b, k = self.b, self.b.fresh()
-        entries, bodies, default = [], [], None
+        entries: dict[str, str] = {}
+        bodies, default = [], None
         for n, case in enumerate(st.cases):
             if case.guard is not None:
                 raise self.fail("a case has no guard", case.pattern)
@@ -626,10 +665,12 @@ class _Lowerer:
             if values is None:
                 default = n
             else:
-                entries += [f"{llvm_type(x.type)} {lift(v, x.type, b).name}, label %case{k}_{n}" for v in values]
+                for v in values:  # of equal values the first counts
+                    entries.setdefault(lift(v, x.type, b).name, f"case{k}_{n}")
             bodies.append(case.body)
-        target = f"none{k}" if default is None else f"case{k}_{default}"
-        b.put(f"switch {llvm_type(x.type)} {x.name}, label %{target} [{' '.join(entries)}]")
+        target, kind = f"none{k}" if default is None else f"case{k}_{default}", llvm_type(x.type)
+        table = " ".join(f"{kind} {value}, label %{label}" for value, label in entries.items())
+        b.put(f"switch {kind} {x.name}, label %{target} [{table}]")
         before, ends = dict(self.env), []
         for n, body in enumerate(bodies):
             b.label(f"case{k}_{n}")
@@ -675,7 +716,7 @@ class _Lowerer:
         return tuple(self.items(e.elts))
 
     def e_List(self, e: ast.List) -> Any:
-        return self.made_list(self.items(e.elts))
+        return self.items(e.elts)
 
     def items(self, elts: list[ast.expr]) -> list[Any]:
         """Elements of a display or arguments of a call, with ``*xs`` spread out."""
@@ -687,13 +728,8 @@ class _Lowerer:
                 out.append(self.ex(x))
         return out
 
-    def made_list(self, items: list[Any]) -> _List:
-        made = _List(items)
-        made.region = self.b.region
-        return made
-
     def e_ListComp(self, e: ast.ListComp) -> Any:
-        return self.made_list(self.comprehend(e.elt, e.generators))
+        return self.comprehend(e.elt, e.generators)
 
     def e_GeneratorExp(self, e: ast.GeneratorExp) -> Any:
         return tuple(self.comprehend(e.elt, e.generators))
@@ -706,13 +742,13 @@ class _Lowerer:
         items = self.ex(g.iter)
         if isinstance(items, Value):
             raise self.fail("a comprehension runs at compile time: its items cannot be run-time values", g.iter)
-        saved = dict(self.env)
+        saved = dict(self.env), dict(self.regions)
         for x in items:
             self.assign_unrolled(g.target, x)
             tests = [self.ex(t) for t in g.ifs]
             if all(tests):
                 out += self.comprehend(elt, generators[1:])
-        self.env = saved
+        self.env, self.regions = saved
         return out
 
     def e_BinOp(self, e: ast.BinOp) -> Any:
@@ -732,13 +768,7 @@ class _Lowerer:
                     raise self.fail("`not` needs a bool: write x == 0", e)
                 return x ^ True
             return not x
-        if isinstance(e.op, ast.USub):
-            if isinstance(x, Value) and x.type is not i64 and not isinstance(x.type, type):
-                raise self.fail("cannot negate this", e)
-            return -x
-        if isinstance(e.op, ast.Invert):
-            return ~x
-        return x
+        return -x if isinstance(e.op, ast.USub) else ~x if isinstance(e.op, ast.Invert) else +x
 
     def e_BoolOp(self, e: ast.BoolOp) -> Any:
         """``and`` / ``or`` evaluate the right side only if needed, as in Python."""
@@ -786,8 +816,13 @@ class _Lowerer:
             self.env = dict(before)
             self.enter(self.b.fresh())
             x = self.ex(side)
-            if inferred_type(x) is None:
+            t = inferred_type(x)
+            if t is None:
                 raise self.fail("both sides of a run-time `if` expression need a type: write u64(0)", side)
+            if isinstance(t, ArrayType):
+                x = lift(x, SliceType(t.elem), self.b)
+            if name in self.locals and self.locals[name].type != inferred_type(x):
+                raise self.fail("both sides of an `if` expression must have the same type", e)
             self.bind(name, x)
             self.leave()
             self.b.put(f"br label %join{k}")
@@ -815,6 +850,8 @@ class _Lowerer:
     def e_Call(self, e: ast.Call) -> Any:
         f = self.ex(e.func)
         args = self.items(e.args)
+        if any(k.arg is None for k in e.keywords):
+            raise self.fail("** in a call is not in the language", e)
         kwargs = {k.arg: self.ex(k.value) for k in e.keywords if k.arg}
         if isinstance(f, Function):
             if kwargs:
@@ -841,14 +878,42 @@ class _Lowerer:
     def array(self, t: ArrayType) -> SliceValue:
         """Stack memory, zeroed each time the line runs."""
         elem = llvm_type(t.elem)
-        size = t.n * (64 if elem[0] == "<" else 8 if elem == "ptr" else t.elem.bits // 8)
+        size = t.n * size_of(t.elem)
         kind = f"[{t.n} x {elem}]"
         slot = self.b.alloca(kind, "array", 64 if size >= 64 or elem[0] == "<" else 8)
         self.b.declares.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
         self.b.put(f"call void @llvm.memset.p0.i64(ptr align 8 {slot}, i8 0, i64 {size}, i1 false)")
-        from .types import PtrType
+        return SliceValue(self.b, t.elem, Value(self.b, PtrType(t.elem), slot), t.n, frozenset([self.b.region]))
 
-        return SliceValue(self.b, t.elem, Value(self.b, PtrType(t.elem), slot), t.n)
+
+def _items(x: Any) -> tuple[Any, ...]:
+    return tuple(x.values() if isinstance(x, dict) else x)
+
+
+def _containers(xs: Iterable[Any]) -> dict[int, tuple[Any, tuple[Any, ...]]]:
+    """Python objects among ``xs``, and in those, that can change: by identity, with their contents."""
+    out: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+    todo = list(xs)
+    while todo:
+        x = todo.pop()
+        if isinstance(x, list | dict | set | tuple) and id(x) not in out:
+            if not isinstance(x, tuple):
+                out[id(x)] = (x, _items(x))
+            todo += _items(x)
+    return out
+
+
+def _assigned(node: ast.AST) -> set[str]:
+    """Names that belong to the function because something in it assigns to them."""
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Store) else set()
+    if isinstance(node, ast.comprehension):
+        return set()
+    return set().union(*map(_assigned, ast.iter_child_nodes(node)))
+
+
+def _loop_variables(st: ast.AST) -> set[str]:
+    return {name for n in ast.walk(st) if isinstance(n, ast.For) for name in _assigned(n.target)}
 
 
 def _kind(x: Any) -> str:

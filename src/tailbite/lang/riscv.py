@@ -7,6 +7,7 @@ function and halts with exit code 0. The stack pointer is set by the machine.
 from __future__ import annotations
 
 import io
+import operator
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -90,16 +91,16 @@ done:
 class _Ecall:
     """``ecall(number, a0, a1, a2)``: a system call of the machine; returns a0. Only guests can make one."""
 
-    def __call__(self, number: int, a0: Any = 0, a1: Any = 0, a2: Any = 0) -> Any:
+    def __call__(self, number: Any, a0: Any = 0, a1: Any = 0, a2: Any = 0) -> Any:
         for x in (a0, a1, a2):
             if isinstance(x, Value):
                 return self.emit_with_builder(x.b, number, a0, a1, a2)
         raise CompileError("ecall works only in a compiled guest")
 
-    def emit_with_builder(self, b: Builder, number: int, a0: Any = 0, a1: Any = 0, a2: Any = 0) -> Value:
+    def emit_with_builder(self, b: Builder, number: Any, a0: Any = 0, a1: Any = 0, a2: Any = 0) -> Value:
         if b.traps_to != "riscv":
             raise CompileError("ecall works only in a guest, not on the CPU")
-        words = [lift(x, u64, b).name for x in (a0, a1, a2)] + ["0"] * 4 + [str(number)]
+        words = [lift(x, u64, b).name for x in (a0, a1, a2)] + ["0"] * 4 + [str(operator.index(number))]
         return Value(b, u64, b.emit(f"call i64 @tb_ecall({', '.join(f'i64 {w}' for w in words)})"))
 
 
@@ -187,7 +188,7 @@ def link_object(obj: bytes, start: str = "_start") -> bytes:
             data = bytearray(s["sh_size"]) if nobits else bytearray(s.data())
             kept[i] = _Section(s.name, data, s["sh_size"], max(s["sh_addralign"], 1))
     segments = _place(list(kept.values()))
-    table = elf.get_section_by_name(".symtab")
+    table: Any = elf.get_section_by_name(".symtab")
 
     def value(sym: Any) -> int:
         index = sym["st_shndx"]
@@ -256,20 +257,23 @@ def _relocate(s: _Section, offset: int, kind: int, target: int, high: dict[int, 
     def put(x: int, k: int = 0) -> None:
         struct.pack_into("<I", s.data, offset + k, x & 0xFFFFFFFF)
 
+    def within(d: int, bits: int) -> int:
+        if not -1 << bits - 1 <= d < 1 << bits - 1:
+            raise CompileError(f"the guest is too large: relocation type {kind} spans {d} bytes")
+        return d
+
     def upper(d: int) -> int:
-        if not -(1 << 31) <= d < (1 << 31) - 0x800:
-            raise CompileError("the guest is too large: a jump or address spans more than 2 GiB")
-        return (d + 0x800) & 0xFFFFF000
+        return within(d + 0x800, 32) & 0xFFFFF000
 
     if kind == 1:  # R_RISCV_32
         put(target)
     elif kind == 2:  # R_RISCV_64
         struct.pack_into("<Q", s.data, offset, target & (1 << 64) - 1)
     elif kind == 17:  # R_RISCV_JAL
-        d = target - pc
+        d = within(target - pc, 21)
         put(get() & 0xFFF | (d >> 20 & 1) << 31 | (d >> 1 & 0x3FF) << 21 | (d >> 11 & 1) << 20 | (d >> 12 & 0xFF) << 12)
     elif kind == 16:  # R_RISCV_BRANCH
-        d = target - pc
+        d = within(target - pc, 13)
         put(get() & 0x01FFF07F | (d >> 12 & 1) << 31 | (d >> 5 & 0x3F) << 25 | (d >> 1 & 0xF) << 8 | (d >> 11 & 1) << 7)
     elif kind in (18, 19):  # R_RISCV_CALL, R_RISCV_CALL_PLT
         d = target - pc

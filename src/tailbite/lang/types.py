@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -20,10 +21,10 @@ def lift_int(cls: type[Int], x: Any) -> int:
     """The plain integer of ``x`` as a ``cls`` operand; TypeError if the types differ, OverflowError if too big."""
     if type(x) is cls:
         return x.v
-    if type(x) is int:
+    if isinstance(x, int) and not isinstance(x, bool):
         if not cls.low <= x <= cls.high:
             raise OverflowError(f"literal {x} does not fit {cls.__name__}")
-        return x
+        return int(x)
     raise TypeError(f"{type(x).__name__} used where {cls.__name__} is needed: convert it, e.g. {cls.__name__}(x)")
 
 
@@ -40,10 +41,11 @@ class Int:
         convert = getattr(x, "convert_to", None)
         if convert is not None:  # a run-time value of the compiler
             return convert(cls)
-        if type(x) is int and not cls.low <= x <= cls.high:
-            raise OverflowError(f"literal {x} does not fit {cls.__name__}")
+        n = operator.index(x)
+        if not isinstance(x, Int) and not cls.low <= n <= cls.high:
+            raise OverflowError(f"literal {n} does not fit {cls.__name__}")
         self = object.__new__(cls)
-        self.v = cls.wrap(int(x))
+        self.v = cls.wrap(n)
         return self
 
     @classmethod
@@ -194,8 +196,8 @@ def _install(cls: type[Int]) -> None:
 
     for name, fn2 in _COMPARE.items():
         compare(name, fn2)
-    setattr(cls, "__invert__", lambda a: cls(wrap(~a.v)))
-    setattr(cls, "__neg__", lambda a: cls(wrap(-a.v)))
+    cls.__invert__ = lambda a: cls(wrap(~a.v))  # type: ignore[method-assign]
+    cls.__neg__ = lambda a: cls(wrap(-a.v))  # type: ignore[method-assign]
 
 
 for _cls in (u8, u16, u32, u64, i64):
@@ -218,6 +220,12 @@ class boolx8:
 
     def __or__(self, o: boolx8) -> boolx8:
         return boolx8(tuple(a | b for a, b in zip(self.v, o.v, strict=True)))
+
+    def __xor__(self, o: boolx8) -> boolx8:
+        return boolx8(tuple(a ^ b for a, b in zip(self.v, o.v, strict=True)))
+
+    def __invert__(self) -> boolx8:
+        return boolx8(tuple(not a for a in self.v))
 
     def __bool__(self) -> bool:
         raise TypeError("lanes are not a condition: use select(mask, a, b)")
@@ -274,12 +282,14 @@ class u64x8:
     def __gt__(self, o: Any) -> Any: ...
     def __ge__(self, o: Any) -> Any: ...
     def __invert__(self) -> Any: ...
+    def __neg__(self) -> Any: ...
 
 
-def _lanes(x: Any) -> tuple[int, ...]:
+def lanes_of(x: Any) -> tuple[int, ...]:
+    """The lanes of ``x``; a literal is in each. TypeError for another type."""
     if isinstance(x, u64x8):
         return x.v
-    if type(x) is int:
+    if isinstance(x, int) and not isinstance(x, bool):
         return (lift_int(u64, x),) * LANES
     raise TypeError(f"{type(x).__name__} used where u64x8 is needed: splat it with u64x8(x)")
 
@@ -293,10 +303,10 @@ def _install_lanes() -> None:
         def forward(a: Any, b: Any) -> Any:
             if hasattr(b, "convert_to"):
                 return NotImplemented
-            return u64x8(tuple(fn(x, y) & mask for x, y in zip(a.v, _lanes(b), strict=True)))
+            return u64x8(tuple(fn(x, y) & mask for x, y in zip(a.v, lanes_of(b), strict=True)))
 
         def backward(a: Any, b: Any) -> Any:
-            return u64x8(tuple(fn(x, y) & mask for x, y in zip(_lanes(b), a.v, strict=True)))
+            return u64x8(tuple(fn(x, y) & mask for x, y in zip(lanes_of(b), a.v, strict=True)))
 
         setattr(u64x8, f"__{name}__", forward)
         setattr(u64x8, f"__r{name}__", backward)
@@ -308,13 +318,14 @@ def _install_lanes() -> None:
         def op(a: Any, b: Any) -> Any:
             if hasattr(b, "convert_to"):
                 return NotImplemented
-            return boolx8(tuple(fn(x, y) for x, y in zip(a.v, _lanes(b), strict=True)))
+            return boolx8(tuple(fn(x, y) for x, y in zip(a.v, lanes_of(b), strict=True)))
 
         setattr(u64x8, f"__{name}__", op)
 
     for name, fn2 in _COMPARE.items():
         compare(name, fn2)
-    setattr(u64x8, "__invert__", lambda a: u64x8(tuple(~x & mask for x in a.v)))
+    u64x8.__invert__ = lambda a: u64x8(tuple(~x & mask for x in a.v))  # type: ignore[method-assign]
+    u64x8.__neg__ = lambda a: 0 - a  # type: ignore[method-assign]
 
 
 _install_lanes()
@@ -323,13 +334,15 @@ _install_lanes()
 # ---------------------------------------------------------------- memory
 
 
-class PtrType(NamedTuple):
+@dataclass(frozen=True)
+class PtrType:
     """``Ptr[T]``: an unchecked address, for kernels whose lengths the caller has checked."""
 
     elem: Any
 
 
-class SliceType(NamedTuple):
+@dataclass(frozen=True)
+class SliceType:
     """``Slice[T]``: address and length; every access is checked."""
 
     elem: Any
@@ -338,14 +351,16 @@ class SliceType(NamedTuple):
         return Memory(self.elem, data)
 
 
-class ArrayType(NamedTuple):
+@dataclass(frozen=True)
+class ArrayType:
     """``Array[T, n]``: n elements on the stack, zero at first, checked like a slice."""
 
     elem: Any
     n: int
 
     def __call__(self) -> Memory:
-        return Memory(self.elem, [0] * self.n)
+        zero = False if self.elem is bool else u64x8(0) if self.elem is u64x8 else 0
+        return Memory(self.elem, [zero] * self.n)
 
 
 class Ptr:
@@ -382,16 +397,19 @@ class Memory:
     def __len__(self) -> int:
         return self.n
 
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(self.n))
+
     def at(self, i: Any, count: int = 1) -> int:
-        k = i.v if isinstance(i, Int) else int(i)
+        k = i.v if type(i) is u64 else lift_int(u64, i)
         if not 0 <= k <= self.n - count:
             raise Trap(f"index {k} is outside a slice of {self.n} elements")
         return self.start + k
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            lo = 0 if i.start is None else int(i.start)
-            hi = self.n if i.stop is None else int(i.stop)
+            lo, hi = slice_bounds(i)
+            lo, hi = lift_int(u64, lo), self.n if hi is None else lift_int(u64, hi)
             if not 0 <= lo <= hi <= self.n:
                 raise Trap(f"slice [{lo}:{hi}] is outside a slice of {self.n} elements")
             return Memory(self.elem, self.data, self.start + lo, hi - lo)
@@ -399,16 +417,21 @@ class Memory:
         return from_python(x, self.elem)
 
     def __setitem__(self, i: Any, x: Any) -> None:
-        k = self.at(i)
-        self.data[k] = lift_int(self.elem, x) if isinstance(self.elem, type) and issubclass(self.elem, Int) else x
+        k, x = self.at(i), from_python(x, self.elem)
+        self.data[k] = x.v if isinstance(x, Int) or (isinstance(x, u64x8) and not isinstance(self.data, list)) else x
 
     def load8(self, i: Any) -> u64x8:
-        k = self.at(i, LANES)
+        k = self._at8(i)
         return u64x8(tuple(int(x) for x in self.data[k:k + LANES]))
 
     def store8(self, i: Any, x: u64x8) -> None:
-        k = self.at(i, LANES)
-        self.data[k:k + LANES] = list(x.v) if isinstance(self.data, list) else np.array(x.v, dtype=np.uint64)
+        k, lanes = self._at8(i), lanes_of(x)
+        self.data[k:k + LANES] = list(lanes) if isinstance(self.data, list) else np.array(lanes, dtype=np.uint64)
+
+    def _at8(self, i: Any) -> int:
+        if self.elem is not u64:
+            raise TypeError(f"lanes are made of u64 elements, not of {type_name(self.elem)}")
+        return self.at(i, LANES)
 
     stream8 = store8
 
@@ -421,24 +444,51 @@ class Memory:
         return Memory(self.elem, self.data, self.start + k, self.n - k)
 
 
+def slice_bounds(s: slice) -> tuple[Any, Any]:
+    """Start and stop of a slice expression; None as stop means the end."""
+    if s.step is not None:
+        raise CompileError("a slice has no step: index with i * step")
+    return 0 if s.start is None else s.start, s.stop
+
+
+def argument(x: Any, t: Any) -> Any:
+    """A Python scalar as the plain ``bool`` or ``int`` of a scalar of type ``t``, which it must fit."""
+    if isinstance(x, bool | np.bool_) is not (t is bool):
+        raise TypeError(f"{type(x).__name__} used where {t.__name__} is needed")
+    return bool(x) if t is bool else lift_int(t, x if isinstance(x, Int) else operator.index(x))
+
+
 def from_python(x: Any, t: Any) -> Any:
     """Convert a Python argument to a value of type ``t``; TypeError or OverflowError if it does not fit."""
     if t is bool:
-        return bool(x)
+        return argument(x, bool)
     if isinstance(t, type) and issubclass(t, Int):
-        return x if type(x) is t else t(int(x)) if not isinstance(x, Int) else t(lift_int(t, x))
+        return x if type(x) is t else t(argument(x, t))
     if t is u64x8:
         return x if isinstance(x, u64x8) else u64x8(tuple(int(e) for e in x))
+    if t is boolx8 and isinstance(x, boolx8):
+        return x
     if isinstance(t, PtrType | SliceType | ArrayType):
-        return x if isinstance(x, Memory) else Memory(t.elem, x)
+        return _memory(x, t)
     parts = tuple_parts(t)
     if parts is not None:
+        if len(x) != len(parts):
+            raise TypeError(f"{len(x)} values where {type_name(t)} needs {len(parts)}")
         return rebuild(t, [from_python(e, p) for e, p in zip(x, parts, strict=True)])
     if t is None or t is type(None):
         if x is not None:
             raise TypeError("the function is declared to return None")
         return None
     raise TypeError(f"{t!r} is not a type of the language")
+
+
+def _memory(x: Any, t: Any) -> Memory:
+    if t.elem is u64x8 and isinstance(x, np.ndarray):
+        x = x.reshape(-1, LANES)
+    m = x if isinstance(x, Memory) else Memory(t.elem, x)
+    if m.elem != t.elem or (isinstance(t, ArrayType) and m.n != t.n):
+        raise TypeError(f"{m.n} elements of {type_name(m.elem)} used where {type_name(t)} is needed")
+    return m
 
 
 def tuple_parts(t: Any) -> list[Any] | None:

@@ -6,6 +6,7 @@ compiled, so its own loops unroll; given wrapping integers of :mod:`.types` inst
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..errors import CompileError
@@ -19,6 +20,8 @@ from .types import (
     boolx8,
     i64,
     lift_int,
+    rebuild,
+    slice_bounds,
     tuple_parts,
     type_name,
     u64,
@@ -89,7 +92,7 @@ class Builder:
         self.lines.append(f"{name}:")
 
     def alloca(self, llvm: str, hint: str, align: int = 0) -> str:
-        name = f"%{hint}.{self.fresh()}"
+        name = f"%{re.sub(r'[^A-Za-z0-9_.]', '_', hint)}.{self.fresh()}"
         self.allocas.append(f"  {name} = alloca {llvm}" + (f", align {align}" if align else ""))
         return name
 
@@ -102,13 +105,17 @@ class Builder:
 
     def trap_unless(self, ok: Value, message: str) -> None:
         """Leave the function with a trap that names this place, unless ``ok`` holds."""
-        self.can_trap = True
         k = self.fresh()
-        self.sites.append((*self.location, message))
         self.put(f"br i1 {ok.name}, label %ok{k}, label %trap{k}")
         self.label(f"trap{k}")
-        self.put(f"; TRAP {len(self.sites) - 1}")
+        self.trap(message)
         self.label(f"ok{k}")
+
+    def trap(self, message: str) -> None:
+        """Leave the function with a trap that names this place."""
+        self.can_trap = True
+        self.sites.append((*self.location, message))
+        self.put(f"; TRAP {len(self.sites) - 1}")
 
 
 class Value:
@@ -169,23 +176,24 @@ class Value:
 
     def _shift(self, other: Any, op: str, swap: bool = False) -> Value:
         t = self.type
+        if t is not u64x8 and not (isinstance(t, type) and issubclass(t, Int)):
+            raise CompileError(f"no shift of {type_name(t)}")
         x, y = self, lift(other, t, self.b)
         if swap:
             x, y = y, x
-        bits = 64 if t is u64x8 else t.bits
-        if isinstance(other, Value) or swap:
-            mask = lift(bits - 1, t, self.b).name
-            y = Value(self.b, t, self.b.emit(f"and {llvm_type(t)} {y.name}, {mask}"))
-        elif t is not u64x8:
-            y = lift(lift_int(t, other) & (bits - 1), t, self.b)
+        mask: int = getattr(t, "bits", 64) - 1
+        if isinstance(other, int) and not swap:
+            y = lift(other & mask, t, self.b)
+        else:
+            y = Value(self.b, t, self.b.emit(f"and {llvm_type(t)} {y.name}, {lift(mask, t, self.b).name}"))
         if op == "lshr" and t is i64:
             op = "ashr"
         return Value(self.b, t, self.b.emit(f"{op} {llvm_type(t)} {x.name}, {y.name}"))
 
     def _compare(self, other: Any, op: str) -> Value:
         t = self.type
-        if isinstance(t, PtrType | SliceType):
-            raise CompileError("addresses cannot be compared")
+        if isinstance(t, PtrType) or t is boolx8:
+            raise CompileError(f"no comparison of {type_name(t)}")
         y = lift(other, t, self.b)
         sign = "" if op in ("eq", "ne") else "s" if t is i64 else "u"
         r = self.b.emit(f"icmp {sign}{op} {llvm_type(t)} {self.name}, {y.name}")
@@ -237,6 +245,8 @@ class Value:
             raise CompileError("write `not x` for a bool")
         if self.type is u64x8:
             return self ^ ((1 << 64) - 1)
+        if self.type is boolx8:
+            return self ^ True
         return self ^ (-1 if self.type is i64 else self.type.high)
 
     # -- memory; a pointer is unchecked
@@ -253,18 +263,23 @@ class Value:
     def __setitem__(self, i: Any, x: Any) -> None:
         store(self.b, self.type.elem, lift(x, self.type.elem, self.b), self._element(i))
 
+    def _element8(self, i: Any) -> str:
+        if self.type != PtrType(u64):
+            raise CompileError(f"lanes are made of u64 elements: a {type_name(self.type)} has none")
+        return self._element(i)
+
     def load8(self, i: Any) -> Value:
         """Eight consecutive u64 from element ``i`` on, at any alignment of 8 bytes."""
-        return load(self.b, u64x8, self._element(i))
+        return load(self.b, u64x8, self._element8(i))
 
     def store8(self, i: Any, x: Any) -> None:
         """Store eight lanes to elements ``i`` to ``i + 7``."""
-        store(self.b, u64x8, lift(x, u64x8, self.b), self._element(i))
+        store(self.b, u64x8, lift(x, u64x8, self.b), self._element8(i))
 
     def stream8(self, i: Any, x: Any) -> None:
         """Store eight lanes past the caches; the address must be a multiple of 64."""
         v = lift(x, u64x8, self.b)
-        self.b.put(f"store {VECTOR} {v.name}, ptr {self._element(i)}, align 64, !nontemporal !0")
+        self.b.put(f"store {VECTOR} {v.name}, ptr {self._element8(i)}, align 64, !nontemporal !0")
 
     def prefetch(self, i: Any) -> None:
         """Hint that the cache line of element ``i`` will be read soon; never faults."""
@@ -277,10 +292,13 @@ class Value:
 
 
 class SliceValue:
-    """Run-time slice or array: a pointer, a length, and a check at every access."""
+    """Run-time slice or array: a pointer, a length, and a check at every access.
 
-    def __init__(self, b: Builder, elem: Any, ptr: Value, n: Value | int) -> None:
-        self.b, self.elem, self.ptr, self.n = b, elem, ptr, n
+    ``homes`` names the regions whose arrays it may view: it must not outlive them.
+    """
+
+    def __init__(self, b: Builder, elem: Any, ptr: Value, n: Value | int, homes: frozenset[Any] = frozenset()) -> None:
+        self.b, self.elem, self.ptr, self.n, self.homes = b, elem, ptr, n, homes
 
     @property
     def type(self) -> Any:
@@ -290,6 +308,9 @@ class SliceValue:
         if isinstance(self.n, int):
             return self.n
         raise CompileError("the length of a slice is a run-time value: use length(s)")
+
+    def __iter__(self) -> Any:
+        return (self[k] for k in range(len(self)))
 
     def _check(self, i: Any, count: int = 1) -> Any:
         if isinstance(i, Int | int) and not isinstance(i, bool) and isinstance(self.n, int):
@@ -306,15 +327,15 @@ class SliceValue:
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return self._part(i.start, i.stop)
+            return self._part(*slice_bounds(i))
         return self.ptr[self._check(i)]
 
     def _part(self, start: Any, stop: Any) -> SliceValue:
-        lo = lift(0 if start is None else start, u64, self.b)
+        lo = lift(start, u64, self.b)
         hi = lift(self.n if stop is None else stop, u64, self.b)
         n = lift(self.n, u64, self.b)
         self.b.trap_unless((lo <= hi) & (hi <= n), "slice bounds outside the slice")
-        return SliceValue(self.b, self.elem, self.ptr.offset(lo), hi - lo)
+        return SliceValue(self.b, self.elem, self.ptr.offset(lo), hi - lo, self.homes)
 
     def __setitem__(self, i: Any, x: Any) -> None:
         self.ptr[self._check(i)] = x
@@ -330,16 +351,21 @@ def load(b: Builder, t: Any, address: str) -> Value:
     if t is bool:
         byte = b.emit(f"load i8, ptr {address}")
         return Value(b, bool, b.emit(f"trunc i8 {byte} to i1"))
-    align = 8 if t is u64x8 or isinstance(t, PtrType) else t.bits // 8
-    return Value(b, t, b.emit(f"load {llvm_type(t)}, ptr {address}, align {align}"))
+    return Value(b, t, b.emit(f"load {llvm_type(t)}, ptr {address}, align {min(size_of(t), 8)}"))
 
 
 def store(b: Builder, t: Any, v: Value, address: str) -> None:
     if t is bool:
         b.put(f"store i8 {b.emit(f'zext i1 {v.name} to i8')}, ptr {address}")
         return
-    align = 8 if t is u64x8 or isinstance(t, PtrType) else t.bits // 8
-    b.put(f"store {llvm_type(t)} {v.name}, ptr {address}, align {align}")
+    b.put(f"store {llvm_type(t)} {v.name}, ptr {address}, align {min(size_of(t), 8)}")
+
+
+def size_of(t: Any) -> int:
+    """Bytes of a scalar, vector or pointer in memory."""
+    if t is bool or t is boolx8:
+        return 1
+    return 8 * LANES if t is u64x8 else 8 if isinstance(t, PtrType) else t.bits // 8
 
 
 def type_of(x: Any) -> Any:
@@ -355,8 +381,11 @@ def lift(x: Any, t: Any, b: Builder) -> Any:
             raise CompileError(f"a {type_name(x.type)} has no length: {type_name(t)} is needed")
     elif isinstance(x, SliceValue):
         return _lift_slice(x, t, b)
-    elif t is u64x8 and isinstance(x, u64x8 | u64 | int) and not isinstance(x, bool):
-        lanes = x.v if isinstance(x, u64x8) else (lift_int(u64, x),) * LANES
+    elif t is u64x8 and isinstance(x, u64x8 | int) and not isinstance(x, bool):
+        try:
+            lanes = x.v if isinstance(x, u64x8) else (lift_int(u64, x),) * LANES
+        except OverflowError as e:
+            raise CompileError(str(e)) from None
         return Value(b, t, "<" + ", ".join(f"i64 {e}" for e in lanes) + ">")
     elif t is boolx8 and isinstance(x, bool):
         return Value(b, t, "splat (i1 " + ("true" if x else "false") + ")")
@@ -368,8 +397,6 @@ def lift(x: Any, t: Any, b: Builder) -> Any:
         except (TypeError, OverflowError) as e:
             raise CompileError(str(e)) from None
     elif isinstance(x, tuple) and tuple_parts(t) is not None:
-        from .types import rebuild
-
         parts = tuple_parts(t) or []
         if len(parts) != len(x):
             raise CompileError(f"{len(x)} values where {type_name(t)} needs {len(parts)}")
@@ -381,7 +408,7 @@ def _lift_slice(x: SliceValue, t: Any, b: Builder) -> Any:
     if isinstance(t, PtrType) and t.elem == x.elem:
         return x.ptr
     if isinstance(t, SliceType) and t.elem == x.elem:
-        return SliceValue(b, x.elem, x.ptr, x.n)
+        return SliceValue(b, x.elem, x.ptr, x.n, x.homes)
     if isinstance(t, ArrayType) and t.elem == x.elem and x.n == t.n:
         return x
     raise CompileError(f"{type_name(x.type)} used where {type_name(t)} is needed")
@@ -398,20 +425,25 @@ def parts_of(x: Any, t: Any, b: Builder) -> list[Value]:
     return [x]
 
 
-def assemble(t: Any, parts: list[Value], b: Builder) -> Any:
+def assemble(t: Any, parts: list[Value], b: Builder, homes: frozenset[Any] = frozenset()) -> Any:
     """The value of type ``t`` whose scalars are the head of ``parts``, which are consumed."""
-    from .types import rebuild
-
     if t is None or t is type(None):
         return None
     if isinstance(t, SliceType):
-        return SliceValue(b, t.elem, parts.pop(0), parts.pop(0))
+        return SliceValue(b, t.elem, parts.pop(0), parts.pop(0), homes)
     if isinstance(t, ArrayType):
-        return SliceValue(b, t.elem, parts.pop(0), t.n)
+        return SliceValue(b, t.elem, parts.pop(0), t.n, homes)
     inner = tuple_parts(t)
     if inner is not None:
-        return rebuild(t, [assemble(p, parts, b) for p in inner])
+        return rebuild(t, [assemble(p, parts, b, homes) for p in inner])
     return parts.pop(0)
+
+
+def homes_of(x: Any) -> frozenset[Any]:
+    """Regions whose arrays the slices in ``x`` may view."""
+    if isinstance(x, SliceValue):
+        return x.homes
+    return frozenset().union(*map(homes_of, x)) if isinstance(x, tuple) else frozenset()
 
 
 def inferred_type(x: Any) -> Any:

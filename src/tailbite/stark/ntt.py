@@ -12,7 +12,7 @@ coefficient k = k0 + R k1. Three passes over memory, none for the bit reversal:
    scale g_t^k0), then decimation in time over k0. Cosets are woven to natural order as they leave.
 
 Twists are powers of one point in bit-reversed order, made by doubling, so that no table is longer than a block. Roots
-of order 8 and 16 are powers of two, so radix-8 and radix-16 steps multiply by shifts inside. Columns below 2^6
+of order 8 and 16 are powers of two, so radix-8 and radix-16 steps multiply by shifts inside. Columns below 2^9
 take a plain scalar path, and columns up to 2^12 only pass 2.
 """
 
@@ -40,7 +40,7 @@ from ..field import (
 )
 from ..lang import LANES, Ptr, cpu, function, select, shuffle, u64, u64x8, unroll
 
-LOG_SMALL = 6  # below, the scalar path
+LOG_SMALL = 9  # below, the scalar path
 LOG_BLOCK = 12  # up to here, a column is one block
 PAD = 16  # words between rows of the scratch memory, against aliasing of power-of-two strides
 SLICE = 1 << 20  # elements a compiled call works on, so that Ctrl-C works
@@ -50,6 +50,7 @@ _LOG2 = {pow(2, e, P): e for e in range(192)}
 class Plan(NamedTuple):
     """What the kernels know of one size. ``program`` lists steps as (radix log, half, twiddle offset in tables)."""
 
+    log_rows: u64
     rows: u64
     block: u64
     stride: u64  # words from a row of scratch to the next
@@ -57,7 +58,7 @@ class Plan(NamedTuple):
     cosets: u64
     row_steps: u64
     block_steps: u64
-    points: u64  # offset in tables: w_n^-c, then g_t w_n^c for each t; B words each
+    points: u64  # offset in tables: points w_n^-c, then g_t w_n^c for each t; see :func:`twist` for the order
     scale: u64  # offset in tables: g_t^(R k1) / n in the order of the block's coefficients, for each t
     program: Ptr[u64]  # row steps inverse, block steps inverse, block steps forward, row steps forward
     tables: Ptr[u64]
@@ -66,43 +67,54 @@ class Plan(NamedTuple):
 # ---------------------------------------------------------------- transforms in registers
 
 
-def butterfly(a: Any, b: Any) -> tuple[Any, Any]:
-    """a + b and a - b, any representatives."""
-    c = canon(b)
-    return lazy_add_canonical(a, c), lazy_sub_canonical(a, c)
+class Term(NamedTuple):
+    """``value``, or its negative: signs are tracked at compile time, so that -2^e costs no more than 2^e."""
+
+    value: Any
+    minus: bool = False
+
+    def times(self, e: int) -> Term:
+        """Product with 2^e."""
+        e %= 192
+        return Term(lazy_shift(self.value, e % 96), self.minus ^ (e >= 96))
+
+    def resolved(self) -> Any:
+        return P - canon(self.value) if self.minus else self.value
 
 
-def dif(x: list[Any], root: int) -> list[Any]:
-    """Sum of x[m] w^(mk) over m, at the bit-reversed position of k; w = 2^root has order len(x)."""
-    x, h = list(x), len(x) // 2
+def butterfly(a: Term, b: Term) -> tuple[Term, Term]:
+    """a + b and a - b."""
+    c = canon(b.value)
+    s, d = lazy_add_canonical(a.value, c), lazy_sub_canonical(a.value, c)
+    if a.minus != b.minus:
+        s, d = d, s
+    return Term(s, a.minus), Term(d, a.minus)
+
+
+def dif(values: list[Any], root: int, shift: list[int]) -> list[Any]:
+    """Sum of x[m] w^(mk) over m, at the bit-reversed position of k; w = 2^root, x[m] = values[m] 2^shift[m]."""
+    x = [Term(v).times(e) for v, e in zip(values, shift, strict=True)]
+    h = len(x) // 2
     while h:
         for start in range(0, len(x), 2 * h):
-            for j in range(start, start + h):
-                e = root * (j - start) % 192
-                x[j], d = butterfly(x[j], x[j + h]) if e < 96 else butterfly_swapped(x[j], x[j + h])
-                x[j + h] = lazy_shift(d, e % 96)
+            for j in range(h):
+                x[start + j], d = butterfly(x[start + j], x[start + j + h])
+                x[start + j + h] = d.times(root * j)
         h, root = h // 2, root * 2
-    return x
+    return [t.resolved() for t in x]
 
 
-def butterfly_swapped(a: Any, b: Any) -> tuple[Any, Any]:
-    """a + b and b - a, any representatives."""
-    c = canon(a)
-    return lazy_add_canonical(b, c), lazy_sub_canonical(b, c)
-
-
-def dit(x: list[Any], root: int) -> list[Any]:
-    """Sum of x[m] w^(k rev(m)) over m, at position k; w = 2^root has order len(x)."""
-    x, h = list(x), 1
+def dit(values: list[Any], root: int, shift: list[int]) -> list[Any]:
+    """2^shift[k] times the sum of values[m] w^(k rev(m)) over m; w = 2^root."""
+    x, h = [Term(v) for v in values], 1
     while h < len(x):
         unit = root * (len(x) // (2 * h))
         for start in range(0, len(x), 2 * h):
-            for j in range(start, start + h):
-                e = unit * (j - start) % 192
-                s, d = butterfly(x[j], lazy_shift(x[j + h], e % 96))
-                x[j], x[j + h] = (s, d) if e < 96 else (d, s)
+            for j in range(h):
+                t = x[start + j + h].times(unit * j)
+                x[start + j], x[start + j + h] = butterfly(x[start + j], t)
         h *= 2
-    return x
+    return [t.times(e).resolved() for t, e in zip(x, shift, strict=True)]
 
 
 def transpose(x: list[Any]) -> list[Any]:
@@ -117,65 +129,106 @@ def transpose(x: list[Any]) -> list[Any]:
     return x
 
 
+def interleave(x: list[Any]) -> list[Any]:
+    """Vectors whose lanes, in order, are x[0][0], x[1][0], ..., x[0][1], x[1][1], ..."""
+    if len(x) == 1:
+        return x
+    even, odd = interleave(x[0::2]), interleave(x[1::2])
+    low = tuple(i // 2 + 8 * (i & 1) for i in range(8))
+    high = tuple(4 + i for i in low)
+    return [shuffle(a, b, half) for a, b in zip(even, odd, strict=True) for half in (low, high)]
+
+
+# ---------------------------------------------------------------- twiddles
+
+
+def bit_reversal(log_n: int) -> np.ndarray:
+    """rev(i) for i < 2^log_n."""
+    r = np.zeros(1, dtype=np.int64)
+    for _ in range(log_n):
+        r = np.concatenate([2 * r, 2 * r + 1])
+    return r
+
+
 def root_log2(log_n: int, inverse: bool) -> int:
     """e with 2^e = w_n, or 1/w_n; n up to 64."""
     e = _LOG2[root_of_unity(log_n)]
-    return -e % 192 if inverse else e
+    return -e if inverse else e
+
+
+def none(x: list[Any], _: Any) -> list[Any]:
+    """No twiddles."""
+    return x
+
+
+def splat(x: list[Any], tw: Any) -> list[Any]:
+    """One word for each vector but the first."""
+    return [x[0], *(lazy_mul(a, u64x8(tw[m])) for m, a in enumerate(x[1:]))]
+
+
+def lanes(x: list[Any], tw: Any) -> list[Any]:
+    """Eight words for each vector but the first."""
+    return [x[0], *(lazy_mul(a, tw.load8(LANES * m)) for m, a in enumerate(x[1:]))]
+
+
+def all_lanes(x: list[Any], tw: Any) -> list[Any]:
+    """Eight words for each vector."""
+    return [lazy_mul(a, tw.load8(LANES * m)) for m, a in enumerate(x)]
 
 
 # ---------------------------------------------------------------- steps in memory
 
 
-def make_step(k: int, inverse: bool, kind: str) -> Any:
+def make_step(k: int, inverse: bool, twiddle: Any, row: int | None = None) -> Any:
     """One transform of 2^k vectors, in rows ``xs`` words apart; stores to rows ``ys`` apart.
 
-    ``kind`` tells the twiddles: "plain" has none, "splat" one word a row, "lanes" eight words a row.
+    With ``row`` it is a half of a 64-point transform, the one inside of vectors: for vector ``row`` of each of eight
+    blocks. Between the halves come powers of w_64, which is a power of two.
     """
     root, size = root_log2(k, inverse), 1 << k
+    unit = 0 if row is None else root_log2(6, inverse) * int(bit_reversal(3)[row])
+    shift = [unit * m for m in range(size)]
 
-    def twiddled(x: list[Any], tw: Any) -> list[Any]:
-        if kind == "plain":
-            return x
-        factors = [u64x8(tw[m - 1]) if kind == "splat" else tw.load8(8 * (m - 1)) for m in range(1, size)]
-        return [x[0], *(lazy_mul(a, f) for a, f in zip(x[1:], factors, strict=True))]
+    def turn(x: list[Any]) -> list[Any]:
+        return x if row is None else transpose(x)
 
-    def transformed(x: list[Any], tw: Any) -> list[Any]:
-        return twiddled(dif(x, root), tw) if inverse else dit(twiddled(x, tw), root)
+    def transform(x: list[Any], tw: Any) -> list[Any]:
+        return twiddle(dif(turn(x), root, shift), tw) if inverse else turn(dit(twiddle(x, tw), root, shift))
 
     @function
     def step(x: Ptr[u64], xs: u64, y: Ptr[u64], ys: u64, tw: Ptr[u64]) -> None:
-        out = transformed([x.load8(xs * m) for m in range(size)], tw)
+        out = transform([x.load8(xs * m) for m in range(size)], tw)
         for m in unroll(range(size)):
             y.store8(ys * m, out[m])
 
     return step
 
 
-def make_sweep(k: int, inverse: bool, lanes: bool) -> Any:
+def make_sweep(k: int, inverse: bool, of_lanes: bool) -> Any:
     """One step of radix 2^k over ``rows`` rows: sub-transforms of 2^k * half rows.
 
-    Twiddles belong to rows (the same for all lanes) or, with ``lanes``, to single elements.
+    Twiddles belong to rows (the same for all lanes) or, with ``of_lanes``, to single elements.
     """
     size = 1 << k
-    plain, splat = (make_step(k, inverse, kind) for kind in (("lanes",) * 2 if lanes else ("plain", "splat")))
-    width = (size - 1) * (LANES if lanes else 1)
+    first, other = (make_step(k, inverse, t) for t in ((lanes, lanes) if of_lanes else (none, splat)))
+    width = (size - 1) * (LANES if of_lanes else 1)
 
     @function
     def sweep(x: Ptr[u64], xs: u64, y: Ptr[u64], ys: u64, rows: u64, half: u64, tw: Ptr[u64]) -> None:
         start = u64(0)
         while start < rows:
-            plain(x.offset(start * xs), xs * half, y.offset(start * ys), ys * half, tw)
+            first(x.offset(start * xs), xs * half, y.offset(start * ys), ys * half, tw)
             for j in range(1, half):
                 i = start + j
-                splat(x.offset(i * xs), xs * half, y.offset(i * ys), ys * half, tw.offset(j * width))
+                other(x.offset(i * xs), xs * half, y.offset(i * ys), ys * half, tw.offset(j * width))
             start += half * size
 
     return sweep
 
 
-def make_steps(inverse: bool, lanes: bool) -> Any:
+def make_steps(inverse: bool, of_lanes: bool) -> Any:
     """The steps of a program, from rows ``xs`` apart at ``x`` to rows of eight words at ``y``."""
-    sweep4, sweep8, sweep16 = (make_sweep(k, inverse, lanes) for k in (2, 3, 4))
+    sweep4, sweep8, sweep16 = (make_sweep(k, inverse, of_lanes) for k in (2, 3, 4))
 
     @function
     def steps(x: Ptr[u64], xs: u64, y: Ptr[u64], rows: u64, count: u64, program: Ptr[u64], tables: Ptr[u64]) -> None:
@@ -199,25 +252,25 @@ inverse_block_steps, forward_block_steps = make_steps(True, True), make_steps(Fa
 
 
 @function
-def twist(x: Ptr[u64], xs: u64, y: Ptr[u64], ys: u64, rows: u64, point: Ptr[u64], powers: Ptr[u64]) -> None:
-    """y[row] = x[row] * point^rev(row). ``powers`` is scratch for ``rows`` vectors."""
-    square = point.load8(0)
-    half = rows >> 1
-    while half != 0:  # powers[half] = point^(rows / 2 half)
-        powers.store8(LANES * half, square)
-        square = lazy_mul(square, square)
-        half = half >> 1
+def twist(x: Ptr[u64], xs: u64, y: Ptr[u64], ys: u64, rows: u64, point: Ptr[u64], powers: Ptr[u64],
+          ahead: Ptr[u64], step: u64) -> None:
+    """y[row] = x[row] * v^rev(row). ``point`` has v^(rows/2), ..., v^2, v; ``powers`` is scratch for ``rows`` vectors.
+
+    Rows of the strip that comes next, ``step`` words apart at ``ahead``, are fetched into the cache meanwhile.
+    """
     y.store8(0, x.load8(0))
     powers.store8(0, u64x8(1))
-    half = u64(1)
+    ahead.prefetch(0)
+    half, squares = u64(1), point
     while half < rows:
-        z = powers.load8(LANES * half)
+        z = squares.load8(0)
         for i in range(half):
             q = lazy_mul(powers.load8(LANES * i), z)
             k = half + i
+            ahead.prefetch(step * k)
             powers.store8(LANES * k, q)
             y.store8(ys * k, lazy_mul(x.load8(xs * k), q))
-        half = half << 1
+        half, squares = half << 1, squares.offset(LANES)
 
 
 @function
@@ -226,30 +279,38 @@ def inverse_rows(src: Ptr[u64], scratch: Ptr[u64], work: Ptr[u64], plan: Plan, l
     powers = work.offset(LANES * plan.rows)
     for c in range(lo, hi, LANES):
         inverse_row_steps(src.offset(c), plan.block, work, plan.rows, plan.row_steps, plan.program, plan.tables)
-        point = plan.tables.offset(plan.points + c)
-        twist(work, u64(LANES), scratch.offset(c), plan.stride, plan.rows, point, powers)
+        point = plan.tables.offset(plan.points + c * plan.log_rows)
+        twist(work, u64(LANES), scratch.offset(c), plan.stride, plan.rows, point, powers,
+              src.offset(c + LANES), plan.block)
 
 
-_INVERSE_8, _FORWARD_8 = root_log2(3, True), root_log2(3, False)
+_PLAIN_INVERSE, _PLAIN_FORWARD = make_step(3, True, none), make_step(3, False, none)
+_INSIDE_INVERSE = [make_step(3, True, none, m) for m in range(8)]
+_INSIDE_FORWARD = [make_step(3, False, all_lanes, m) for m in range(8)]
 
 
 @function
 def to_coefficients(x: Ptr[u64], n: u64) -> None:
-    """The last three inverse stages, inside each 64 words; leaves coefficient 8 q + l of them at 8 l + q."""
-    for i in range(0, n, 64):
-        out = dif(transpose([x.load8(i + 8 * q) for q in range(8)]), _INVERSE_8)
-        for q in unroll(range(8)):
-            x.store8(i + 8 * q, out[q])
+    """The last six inverse stages, in each 64 words; lane k of vector 8 l + m of 64 is then block k, coefficient 8 m + l."""
+    for i in range(0, n, 512):
+        for k in range(i, i + 512, 64):
+            at = x.offset(k)
+            _PLAIN_INVERSE(at, u64(8), at, u64(8), at)
+        for m in unroll(range(8)):
+            at = x.offset(i + 8 * m)
+            _INSIDE_INVERSE[m](at, u64(64), at, u64(64), at)
 
 
 @function
 def to_values(x: Ptr[u64], scale: Ptr[u64], y: Ptr[u64], n: u64) -> None:
-    """Scaling and the first three forward stages; undoes the order of :func:`to_coefficients`."""
-    for i in range(0, n, 64):
-        scaled = [lazy_mul(x.load8(i + 8 * q), scale.load8(i + 8 * q)) for q in range(8)]
-        out = transpose(dit(scaled, _FORWARD_8))
-        for q in unroll(range(8)):
-            y.store8(i + 8 * q, out[q])
+    """Scaling and the first six forward stages; undoes the order of :func:`to_coefficients`."""
+    for i in range(0, n, 512):
+        for m in unroll(range(8)):
+            k = i + 8 * m
+            _INSIDE_FORWARD[m](x.offset(k), u64(64), y.offset(k), u64(64), scale.offset(i + 64 * m))
+        for k in range(i, i + 512, 64):
+            at = y.offset(k)
+            _PLAIN_FORWARD(at, u64(8), at, u64(8), at)
 
 
 @function
@@ -266,16 +327,6 @@ def blocks(src: Ptr[u64], scratch: Ptr[u64], work: Ptr[u64], plan: Plan, lo: u64
             y = scratch.offset(row + t * plan.region)
             to_values(work, plan.tables.offset(plan.scale + t * plan.block), y, plan.block)
             forward_block_steps(y, u64(LANES), y, vectors, plan.block_steps, forward, plan.tables)
-
-
-def interleave(x: list[Any]) -> list[Any]:
-    """Vectors whose lanes, in order, are x[0][0], x[1][0], ..., x[0][1], x[1][1], ..."""
-    if len(x) == 1:
-        return x
-    even, odd = interleave(x[0::2]), interleave(x[1::2])
-    low = tuple(i // 2 + 8 * (i & 1) for i in range(8))
-    high = tuple(4 + i for i in low)
-    return [shuffle(a, b, half) for a, b in zip(even, odd, strict=True) for half in (low, high)]
 
 
 def make_weave(log_cosets: int, stream: bool) -> Any:
@@ -315,8 +366,9 @@ def forward_rows(scratch: Ptr[u64], dst: Ptr[u64], work: Ptr[u64], plan: Plan, k
     for c in range(lo, hi, LANES):
         for t in range(plan.cosets):
             y = work.offset(size * t)
-            point = plan.tables.offset(plan.points + (t + 1) * plan.block + c)
-            twist(scratch.offset(t * plan.region + c), plan.stride, y, u64(LANES), plan.rows, point, powers)
+            point = plan.tables.offset(plan.points + ((t + 1) * plan.block + c) * plan.log_rows)
+            x = scratch.offset(t * plan.region + c)
+            twist(x, plan.stride, y, u64(LANES), plan.rows, point, powers, x.offset(LANES), plan.stride)
             forward_row_steps(y, u64(LANES), y, plan.rows, plan.row_steps, program, plan.tables)
         weave(work, u64(LANES), size, dst.offset(plan.cosets * c), plan.cosets * plan.block, plan.rows, kind)
 
@@ -388,14 +440,6 @@ LIBRARY = cpu.Library("ntt", [inverse_rows, blocks, forward_rows, weave, geometr
 # ---------------------------------------------------------------- plans
 
 
-def bit_reversal(log_n: int) -> np.ndarray:
-    """rev(i) for i < 2^log_n."""
-    r = np.zeros(1, dtype=np.int64)
-    for _ in range(log_n):
-        r = np.concatenate([2 * r, 2 * r + 1])
-    return r
-
-
 def powers_of(ratio: int, n: int, first: int = 1) -> np.ndarray:
     """first * ratio^i for i < n."""
     out = np.empty(-(-n // LANES) * LANES, dtype=np.uint64)
@@ -411,7 +455,7 @@ def radices(bits: int) -> list[int]:
     return [bits // count + (i < bits % count) for i in range(count)]
 
 
-def twiddles(log_n: int, steps: list[int], lanes: bool, inverse: bool) -> list[tuple[int, int, np.ndarray]]:
+def twiddles(log_n: int, steps: list[int], of_lanes: bool, inverse: bool) -> list[tuple[int, int, np.ndarray]]:
     """(radix log, half in rows, table) of the steps of a decimation in frequency over 2^log_n rows or elements."""
     n = 1 << log_n
     root = root_of_unity(log_n)
@@ -419,18 +463,26 @@ def twiddles(log_n: int, steps: list[int], lanes: bool, inverse: bool) -> list[t
     out, size = [], n
     for k in steps:
         half = size >> k
-        j = np.arange(half).reshape(-1, 1, LANES if lanes else 1)
+        j = np.arange(half).reshape(-1, 1, LANES if of_lanes else 1)
         exponents = j * bit_reversal(k)[1:, None] * (n // size)
-        out.append((k, half // LANES if lanes else half, roots[exponents % n].ravel()))
+        out.append((k, half // LANES if of_lanes else half, roots[exponents % n].ravel()))
         size = half
     return out
+
+
+def twist_points(ratio: int, first: int, log_rows: int, block: int) -> np.ndarray:
+    """For each strip of eight points first * ratio^c, c < block: their powers 2^(log_rows - 1), ..., 4, 2, 1."""
+    out = np.empty((block // LANES, log_rows, LANES), dtype=np.uint64)
+    for e in range(log_rows):
+        out[:, log_rows - 1 - e] = powers_of(pow(ratio, 1 << e, P), block, pow(first, 1 << e, P)).reshape(-1, LANES)
+    return out.ravel()
 
 
 def split_size(log_n: int) -> tuple[int, int]:
     """Logs of rows and of elements of a block."""
     if log_n <= LOG_BLOCK:
         return 0, log_n
-    log_rows = max(6, min(8, log_n - 6)) if log_n <= 20 else min(12, log_n - 12)
+    log_rows = min(8, log_n - 9) if log_n <= 20 else min(12, log_n - 12)
     return log_rows, log_n - log_rows
 
 
@@ -470,7 +522,7 @@ class Extension:
         """Fill the tables: twiddles of the four sets of steps, points, scales."""
         r, m = split_size(self.log_n)
         rows, block = 1 << r, 1 << m
-        row_steps, block_steps = radices(r), radices(m - 3)
+        row_steps, block_steps = radices(r), radices(m - 6)
         inverse = twiddles(r, row_steps, False, True) + twiddles(m, block_steps, True, True)
         forward = twiddles(m, block_steps, True, False)[::-1] + twiddles(r, row_steps, False, False)[::-1]
         steps, program, at = inverse + forward, [], 0
@@ -478,14 +530,14 @@ class Extension:
             program += [k, half, at]
             at += table.size
         w_n, shifts = root_of_unity(self.log_n), self._shifts()
-        points = [powers_of(pow(w_n, -1, P), block), *(powers_of(w_n, block, g) for g in shifts)]
-        order = bit_reversal(m).reshape(-1, 8, 8).transpose(0, 2, 1).ravel()
+        points = [twist_points(pow(w_n, -1, P), 1, r, block), *(twist_points(w_n, g, r, block) for g in shifts)]
+        order = bit_reversal(m).reshape(-1, 8, 8, 8).transpose(0, 2, 3, 1).ravel()
         scales = [powers_of(pow(g, rows, P), block, pow(self.n, -1, P))[order] for g in shifts]
         self._program = np.array(program, dtype=np.uint64)
         self._tables = np.concatenate([*(t for _, _, t in steps), *points, *scales])
         self._stride = block + PAD if r else block
-        self.plan = Plan(rows, block, self._stride, rows * self._stride, len(shifts), len(row_steps),
-                         len(block_steps), at, at + block * (1 + len(shifts)), self._program, self._tables)
+        self.plan = Plan(r, rows, block, self._stride, rows * self._stride, len(shifts), len(row_steps),
+                         len(block_steps), at, at + r * block * (1 + len(shifts)), self._program, self._tables)
 
     def _shifts(self) -> list[int]:
         """The g_t."""

@@ -1,8 +1,9 @@
 """What each operation computes from its operands: RV64IM, after the RISC-V unprivileged specification.
 
-Sources: The RISC-V Instruction Set Manual, volume I: RV32I (2.4 integer computation, 2.5 branches), RV64I (4.2), M (13.1
-multiplication, 13.2 division: no traps, x / 0 = -1, x % 0 = x, MIN / -1 = MIN, MIN % -1 = 0).
+Sources: The RISC-V Instruction Set Manual, volume I: RV32I (2.4 integer computation, 2.5 branches), RV64I (4.2), M
+(13.1 multiplication, 13.2 division: no traps, x / 0 = -1, x % 0 = x, MIN / -1 = MIN, MIN % -1 = 0).
 """
+# ruff: noqa: E701  (one line for each instruction)
 
 from __future__ import annotations
 

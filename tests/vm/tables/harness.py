@@ -8,6 +8,7 @@ what the row receives, where another table contradicts it (:func:`check_forged`,
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -325,22 +326,24 @@ def check_forged(table: Chip, rows: Rows, results: Iterable[Any] | None = None) 
 def check_columns(table: Chip, rows: Rows, idle: Callable[[str], Any] | None = None) -> None:
     """Each column of each row matters: changing one is caught.
 
-    ``idle`` gives, for a column's name, the mask of rows in which it is not used at all: there a change is accepted,
-    and nothing that the row says may change with it.
+    ``idle`` gives, for a column's name, the mask of rows in which it is not used at all: there some change is
+    accepted, and nothing that the row says may change with it.
     """
     honest = trace_of(table, rows)
     n = len(rows)
     for k, name in enumerate(table.layout.columns):
         unused = np.zeros(n, bool) if idle is None else np.broadcast_to(idle(name), (n,))
+        accepted = np.zeros(n, bool)
         for delta in DELTAS:
             main = honest.main.copy()
             main[k] = plus(main[k], delta)
             other = as_trace(table, main)
             missed = np.nonzero(~caught(honest, other)[:n] & ~unused)[0]
             assert not len(missed), describe(table, rows, missed[0], f"{name} + {delta:#x} accepted")
+            accepted |= ~refused(other)[:n]
             if unused.any():
-                assert not refused(other)[:n][unused].any(), f"{name} is used"
                 assert all((x == y)[:n][unused].all() for x, y in zip(messages(honest), messages(other), strict=True))
+        assert accepted[unused].all(), f"{name} is used"
 
 
 def overwrite(trace: Trace, where: Any, **columns: Any) -> Trace:
@@ -357,10 +360,48 @@ def refusals(trace: Trace, row: int) -> set[str]:
     return {name for name, bad in complaints(trace).items() if bad[row]}
 
 
-def field_of(trace: Trace, limbs: Sequence[str]) -> list[int]:
-    """The numbers whose 16-bit limbs are the named columns, lowest first."""
-    columns = [trace.column(trace.table.column_index(c)) for c in limbs]
-    return [sum(int(v) << 16 * k for k, v in enumerate(row)) for row in zip(*columns, strict=True)]
+def values_of(trace: Trace, name: str) -> Any:
+    """The column with this label."""
+    return trace.column(trace.table.column_index(name))
+
+
+def changed(table: Chip, rows: Rows, **columns: Any) -> Trace:
+    """The trace of ``rows`` with some main columns replaced; values of any sign or size, taken mod p.
+
+    A column of a list or word is named ``x__0`` or ``a__lo``.
+    """
+    main = trace_of(table, rows).main.copy()
+    for name, values in columns.items():
+        main[table.column_index(name.replace("__", "."))][:len(rows)] = [int(v) % P for v in values]
+    return as_trace(table, main)
+
+
+def check_selectors(table: Chip, rows: Rows) -> None:
+    """Selectors are bits, and no two are set."""
+    n = len(rows)
+    names = [c.name for c in table.declared if c.kind == "selector"]
+    for value in (2, -1, pow(2, -1, P)):
+        for f in names:
+            assert complaints(changed(table, rows, **{f: [value] * n}))[f"{f}.bit"][:n].all()
+    for f, g in itertools.combinations(names, 2):
+        others = dict.fromkeys(names, [0] * n)
+        assert complaints(changed(table, rows, **others | {f: [1] * n, g: [1] * n}))["flag.sum"][:n].all()
+        mixed = complaints(changed(table, rows, **others | {f: [2] * n, g: [-1] * n}))
+        assert "flag.sum" not in mixed
+        assert mixed[f"{f}.bit"][:n].all()
+
+
+def check_times(table: Chip, rows: Rows) -> None:
+    """An old time that is not before the access, or too long before it, is refused."""
+    labels = {c.split(".")[0] for c in table.layout.columns}
+    reach = {"ta": (0, 16), "tb": (1, 16), "td": (3, 16), "tm0": (2, 32)}
+    for field, (slot, bits) in reach.items():
+        if field.rstrip("0") in labels:
+            now = [int(ts) + slot for ts in rows.ts]
+            for offset in (0, 1, 4, 1 << 16, 1 << 32, -1 - (1 << bits)):
+                times = np.array([(t + offset) % P for t in now], dtype=np.uint64)
+                bad = refused(trace_of(table, with_fields(rows, **{field: times})))[:len(rows)]
+                assert bad.all(), f"{table.name}: {field} {offset:+} accepted"
 
 
 def plus(column: Any, delta: int) -> Any:

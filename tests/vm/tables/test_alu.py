@@ -12,12 +12,14 @@ import pytest
 from harness import (
     EDGE,
     Effect,
-    as_trace,
+    changed,
     check_columns,
     check_forged,
     check_honest,
     check_padding,
+    check_selectors,
     check_shape,
+    check_times,
     complaints,
     few_pairs,
     join,
@@ -33,6 +35,7 @@ from harness import (
     word32,
 )
 
+from tailbite.air.check import Trace
 from tailbite.field import P
 from tailbite.vm.chip import Chip, Rows
 from tailbite.vm.ops import Op
@@ -210,71 +213,87 @@ def test_wrong_constants_are_caught() -> None:
 def test_every_column_matters(name: str) -> None:
     rows = all_rows(SPECS[name], few=True)
     # the halves of the high limbs serve signed comparisons only
+    check_selectors(SPECS[name].table(), rows)
+    check_times(SPECS[name].table(), rows)
     check_columns(SPECS[name].table(), rows, lambda column: column in ("xa", "xb") and rows.op == Op.SLTU)
 
 
 @pytest.mark.parametrize("table", BRANCHES)
 def test_every_column_of_branches_matters(table: type[Chip]) -> None:
     rows = branch_rows(table, few=True)
+    check_selectors(table(), rows)
+    check_times(table(), rows)
     # the inverse of 0 may be anything
     check_columns(table(), rows, lambda column: (column == "inv") & (rows.a == rows.b))
 
 
-def test_every_column_of_jumps_matters() -> None:
-    check_columns(Jalr(), jalr_rows(few=True))
-    check_columns(Const(), const_rows())
+@pytest.mark.parametrize("table", (Jalr, Const))
+def test_every_column_of_jumps_matters(table: type[Chip]) -> None:
+    rows = jalr_rows(few=True) if table is Jalr else const_rows()
+    check_selectors(table(), rows)
+    check_times(table(), rows)
+    check_columns(table(), rows)
 
 
 # ---------------------------------------------------------------- attacks by name
 
 
-def changed(table: Chip, rows: Rows, **columns: Any) -> Any:
-    """Trace of ``rows`` with some main columns replaced; values of any sign or size, taken mod p."""
-    main = trace_of(table, rows).main.copy()
-    for name, values in columns.items():
-        main[table.column_index(name), :len(rows)] = [int(v) % P for v in values]
-    return as_trace(table, main)
-
-
-@pytest.mark.parametrize("op", (Op.ADD, Op.SUB))
-def test_a_sum_has_one_result(op: Op) -> None:
+@pytest.mark.parametrize("table,op", [(AddSub, Op.ADD), (AddSub, Op.SUB), (Addi, Op.ADDI)])
+def test_a_sum_has_one_result(table: type[Chip], op: Op) -> None:
     """Every choice of carries that fits the equations, whatever result it takes: one has 16-bit limbs."""
     a, b = pairs(100)
-    table, rows = AddSub(), make_rows(op, a, b)
-    sign = 1 if op == Op.ADD else -1
+    rows = make_rows(op, a, None, imm=b) if table is Addi else make_rows(op, a, b)
+    sign = -1 if op == Op.SUB else 1
     accepted = np.zeros(len(a), int)
     for carries in itertools.product((0, 1), repeat=2):
-        limbs: dict[str, list[int]] = {f"r.{k}": [] for k in range(4)}
+        limbs: dict[str, list[int]] = {f"r__{k}": [] for k in range(4)}
         for x, y in zip(a, b, strict=True):
             lo = (x & M) + sign * ((y & M) - (carries[0] << 32))
             hi = (x >> 32) + sign * ((y >> 32) + carries[0] - (carries[1] << 32))
             for k, half in enumerate((lo, hi)):
-                limbs[f"r.{2 * k}"].append(half & 0xFFFF)
-                limbs[f"r.{2 * k + 1}"].append(half >> 16)
-        trace = changed(table, rows, **limbs)
+                limbs[f"r__{2 * k}"].append(half & 0xFFFF)
+                limbs[f"r__{2 * k + 1}"].append(half >> 16)
+        trace = changed(table(), rows, **limbs)
         assert not {"lo", "hi"} & complaints(trace).keys()
         good = ~refused(trace)[:len(a)]
         wanted = [unsigned(x + sign * y) for x, y in zip(a, b, strict=True)]
-        result = sum(trace.main[table.column_index(f"r.{k}")][:len(a)] << 16 * k for k in range(4))
+        result = sum(trace.main[trace.table.column_index(f"r.{k}")][:len(a)] << 16 * k for k in range(4))
         assert (result[good] == u64(wanted)[good]).all()
         accepted += good
     assert (accepted == 1).all()
 
 
-def compared(table: Chip, rows: Rows, e: int, lt: int, signs: tuple[int, int]) -> Any:
-    """Trace with the answer ``lt`` decided by the low limbs (e = 1) or the high ones, d as ``d`` demands."""
-    d0, d1 = [], []
+@pytest.mark.parametrize("name", ("ADDSUB", "ADDI"))
+def test_limbs_cannot_borrow(name: str) -> None:
+    """2^16 moved from one limb of the result into the limb below leaves only that one's lookup to complain."""
+    table, rows = SPECS[name].table(), all_rows(SPECS[name], few=True)
+    for k in (0, 2):
+        low, high = ((rows.r >> 16 * j & 0xFFFF).astype(object) for j in (k, k + 1))
+        lie = changed(table, rows, **{f"r__{k}": low + 2**16, f"r__{k + 1}": high - 1})
+        assert refused(lie)[:len(rows)].all()
+        complaining = np.sum(list(complaints(lie).values()), axis=0)[:len(rows)]
+        assert (complaining[high > 0] == 1).all()
+
+
+def compared(table: Chip, rows: Rows, e: int, lt: int, signs: tuple[int, int], other: bool) -> Trace:
+    """Trace with the answer ``lt`` decided by the low limbs (e = 1) or the high ones, and d as ``d`` demands.
+
+    A lie about a sign, or a d out of range, can go to either of two lookups; ``other`` chooses.
+    """
     second = rows.b + (rows.i0 | rows.i1 << 32) if isinstance(table, Slt) else rows.b
+    d = []
     for x, y in zip(map(int, rows.a), map(int, second), strict=True):
-        hx, hy = (x >> 32) - (signs[0] << 32), (y >> 32) - (signs[1] << 32)
-        u = (x & M) - (y & M) if e else hx - hy
-        d = (-u - 1 if lt else u - (1 - e)) % P
-        d0.append(d & 0xFFFF)
-        d1.append(d >> 16)
+        u = (x & M) - (y & M) if e else (x >> 32) - (y >> 32) - (signs[0] - signs[1] << 32)
+        d.append((-u - 1 if lt else u - (1 - e)) % P)
+    low = [v if other and v >> 32 else v & 0xFFFF for v in d]
     n = len(rows)
-    columns = {"e": [e] * n, "lt": [lt] * n, "d.0": d0, "d.1": d1}
+    columns: dict[str, Any] = {"e": [e] * n, "lt": [lt] * n, "d__0": low,
+                               "d__1": [(v - x) >> 16 for v, x in zip(d, low, strict=True)]}
     if not isinstance(table, Bltu):
         columns |= {"sa": [signs[0]] * n, "sb": [signs[1]] * n}
+        if other:
+            columns |= {"xa": [int(x) >> 48 & 0x7FFF | signs[0] << 15 for x in rows.a],
+                        "xb": [int(y) >> 48 & 0x7FFF | signs[1] << 15 for y in second]}
     return changed(table, with_fields(rows, r=np.full(n, lt, np.uint64)), **columns)
 
 
@@ -284,16 +303,16 @@ def test_a_comparison_has_one_answer(table: type[Chip], op: Op) -> None:
     a, b = pairs(100)
     rows = make_rows(op, a, b, imm=[0] * len(a))
     truth = np.array([signed(x) < signed(y) if op in (Op.BLT, Op.SLT) else x < y for x, y in zip(a, b, strict=True)])
-    accepted = np.zeros(len(a), int)
-    for e, lt, sa, sb in itertools.product((0, 1), repeat=4):
-        if table is Bltu and (sa or sb):
-            continue
-        trace = compared(table(), rows, e, lt, (sa, sb))
-        assert "d" not in complaints(trace)
-        good = ~refused(trace)[:len(a)]
-        assert (truth[good] == bool(lt)).all()
-        accepted += good
-    assert (accepted == 1).all()
+    signs = [(0, 0)] if table is Bltu else list(itertools.product((0, 1), repeat=2))
+    for other in (False, True):
+        accepted = np.zeros(len(a), int)
+        for e, lt, sign in itertools.product((0, 1), (0, 1), signs):
+            trace = compared(table(), rows, e, lt, sign, other)
+            assert "d" not in complaints(trace)
+            good = ~refused(trace)[:len(a)]
+            assert (truth[good] == bool(lt)).all()
+            accepted += good
+        assert (accepted == 1).all()
 
 
 @pytest.mark.parametrize("table,op", [(Bltu, Op.BLTU), (Blt, Op.BLT), (Slt, Op.SLT)])
@@ -302,12 +321,12 @@ def test_a_comparison_answers_by_bits(table: type[Chip], op: Op) -> None:
     rows = make_rows(op, [5], [9], [1], imm=[0])
     half = pow(2, -1, P)  # lt = 1/2 makes d = -1/2 (e = 1), whatever u is
     minus_half = -half % P
-    trace = changed(table(), rows, lt=[half], **{"d.0": [minus_half & 0xFFFF], "d.1": [minus_half >> 16]})
+    trace = changed(table(), rows, lt=[half], d__0=[minus_half & 0xFFFF], d__1=[minus_half >> 16])
     assert "lt.bit" in complaints(trace)
     u = 5 - 9
     for e in (2, -1, half):  # equal high limbs: e = anything passes `e`
         d = (-e * u - 1) % P
-        trace = changed(table(), rows, e=[e], **{"d.0": [d & 0xFFFF], "d.1": [d >> 16]})
+        trace = changed(table(), rows, e=[e], d__0=[d & 0xFFFF], d__1=[d >> 16])
         assert "e.bit" in complaints(trace)
         assert "d" not in complaints(trace)
 
@@ -326,6 +345,7 @@ def test_equality_has_one_answer(op: Op) -> None:
     rows = make_rows(op, a, a, [int(op == Op.BNE)] * len(a), imm=zero, rd=zero)
     for inv in (1, P - 1, 2**32, pow(7, -1, P)):
         assert "neq" in complaints(changed(Beq(), rows, inv=[inv] * len(a)))
+    assert complaints(changed(Beq(), rows, eq=[2] * len(a))).keys() >= {"eq.bit", "neq"}
 
 
 def test_seven_is_no_square() -> None:
@@ -334,10 +354,13 @@ def test_seven_is_no_square() -> None:
 
 
 def test_jalr_cannot_leave_the_low_4_gib() -> None:
-    """A target of 2^32 or more is refused, even if it agrees with a pc below in the low limb."""
-    far = [2**32, 2**32 + 4, 2**33, 2**63, 2**64 - 4, 0xFFFFFFFF00000000, P + 3]
+    """A target of 2^32 or more is refused: by ``hi`` if npc is its low limb, by ``lo`` if it is the target mod p."""
+    far = [2**32, 2**32 + 4, 2**33, 2**63, 2**64 - 4, 0xFFFFFFFF00000000, P + 4, P + 8]
     rows = make_rows(Op.JALR, far, imm=[0] * len(far))
-    assert refused(trace_of(Jalr(), rows))[:len(far)].all()
+    assert complaints(trace_of(Jalr(), rows))["hi"][:len(far)].all()
+    folded = complaints(changed(Jalr(), rows, npc=far, lsb=[0] * len(far)))
+    assert "hi" not in folded
+    assert folded["lo"][:len(far)].all()
 
 
 def test_jalr_target_is_one_instruction() -> None:
@@ -349,6 +372,8 @@ def test_jalr_target_is_one_instruction() -> None:
             moved = [(int(x) + shift) % 2**32 for x in npc]
             trace = changed(Jalr(), rows, npc=moved, lsb=[lsb] * len(rows))
             assert refused(trace)[:len(rows)].all()
+    skipped = changed(Jalr(), rows, npc=[int(x) + 4 for x in npc], lsb=[int(r) % 2 - 4 for r in rows.a + rows.i0])
+    assert complaints(skipped).keys() == {"lsb.bit"}  # only that it is a bit ties the target down
 
 
 @pytest.mark.parametrize("op", SPECS["LOGIC32"].results)
@@ -366,6 +391,15 @@ def test_logic32_needs_plain_high_limbs(op: Op) -> None:
         assert other[~fits].all()
 
 
+def test_logic32_multiplies_only_bits() -> None:
+    """High limbs 2 and 2 as fractions of M, with their product as ``sr`` demands, are refused as no bits only."""
+    two = 2 << 32
+    rows = make_rows(Op.AND, [two], [two], [two])
+    fraction = 2 * pow(M, -1, P)
+    bad = complaints(changed(Logic32(), rows, sr=[fraction * fraction]))
+    assert bad.keys() == {"sa.bit", "sb.bit"}
+
+
 @pytest.mark.parametrize("spec", (SPECS["LOGIC"], SPECS["LOGIC32"], SPECS["LOGICI"]), ids=lambda s: s.table.name)
 def test_bytes_that_are_none(spec: Spec) -> None:
     """Borrowing 256 between bytes leaves the operand as it was; the lookup sees it."""
@@ -374,9 +408,43 @@ def test_bytes_that_are_none(spec: Spec) -> None:
     honest = messages(trace_of(table, rows))[0]
     for first in ("x", "i" if isinstance(table, LogicI) else "y"):
         x0, x1 = (main[table.column_index(f"{first}.{k}")][:len(rows)].astype(object) for k in (0, 1))
-        lie = changed(table, rows, **{f"{first}.0": x0 + 256, f"{first}.1": x1 - 1})
+        lie = changed(table, rows, **{f"{first}__0": x0 + 256, f"{first}__1": x1 - 1})
         assert (messages(lie)[0] == honest).all()
         assert refused(lie)[:len(rows)].all()
+
+
+@pytest.mark.parametrize("name", ("LOGIC", "LOGIC32", "LOGICI"))
+def test_conjunctions_are_looked_up(name: str) -> None:
+    """A wrong byte of x & y, in a result that agrees, leaves one lookup to complain."""
+    table = SPECS[name].table()
+    op, f = next(iter(SPECS[name].results.items()))
+    a, b = 0x12345678, 0x5A
+    reads = dict(b=None, imm=[b]) if name == "LOGICI" else dict(b=[b])
+    rows = make_rows(op, [a], r=[f(a, b)], **reads)
+    low = "r" if name == "LOGIC32" else "r__lo"
+    count = len(table.n)
+    for k in range(count):
+        n, limb = ((a & b) >> 8 * k & 255) + 1, 256 ** (k % 4)
+        result = {"r__hi": [limb]} if k > 3 else {low: [(a & b) + limb]}
+        assert complaints(changed(table, rows, **{f"n__{k}": [n]}, **result)).keys() == {f"AND {k}"}
+
+
+def test_logici_cannot_move_a_fraction() -> None:
+    """A wrong low byte is made up for by a fraction in the next limb, which is no 16-bit number."""
+    table, a = LogicI(), 0x12345678
+    rows = make_rows(Op.ANDI, [a], None, [a & 0xFFFFFFFFFFFFFFFF], imm=[-1])
+    xr = (a >> 16) - pow(2**16, -1, P)
+    lie = changed(table, rows, x__0=[0x79], n__0=[0x79], xr=[xr])
+    assert (messages(lie)[0] == messages(trace_of(table, rows))[0]).all()
+    assert complaints(lie).keys() == {"R16 11"}
+
+
+@pytest.mark.parametrize("table,op", [(AddW, Op.ADDW), (AddiW, Op.ADDIW)])
+def test_a_sign_cannot_be_borrowed_away(table: type[Chip], op: Op) -> None:
+    """0x8000_0000 as 2^16 + 2^16 * 0x7fff would be positive."""
+    rows = make_rows(op, [2**31 - 1], [1], [word32(2**31)], imm=[1 if op == Op.ADDIW else 0])
+    lie = complaints(changed(table(), rows, r0=[2**16], r1=[0x7FFF], s=[0]))
+    assert len(lie) == 1 and next(iter(lie)).startswith("R16")
 
 
 def test_immediate_of_logici_is_the_rom_entry() -> None:
@@ -387,15 +455,3 @@ def test_immediate_of_logici_is_the_rom_entry() -> None:
     si = trace_of(table, rows).main[table.column_index("si")][:len(rows)].astype(object)
     flipped = changed(table, rows, si=1 - si)
     assert (messages(flipped)[0] != honest).any(axis=1)[:len(rows)].all()
-
-
-def test_two_operations_in_one_row() -> None:
-    """Two selectors, or selectors that sum to 1 without being bits."""
-    for table, rows, flags in ((AddSub(), all_rows(SPECS["ADDSUB"], few=True), ("add", "sub")),
-                               (Beq(), branch_rows(Beq, few=True), ("beq", "bne"))):
-        n = len(rows)
-        both = changed(table, rows, **{f: [1] * n for f in flags})
-        assert complaints(both)["flag.sum"][:n].all()
-        mixed = changed(table, rows, **dict(zip(flags, ([2] * n, [-1] * n), strict=True)))
-        assert "flag.sum" not in complaints(mixed)
-        assert complaints(mixed)[f"{flags[0]}.bit"][:n].all()

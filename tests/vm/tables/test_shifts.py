@@ -130,11 +130,10 @@ def results(rows: h.Rows, trace: h.Trace, p0: np.ndarray, p1: np.ndarray) -> dic
         lo = np.where(op == Op.SHI1_LW, p0, np.where(op == Op.SHI1_LH, 0, p1))
         hi = np.where(op == Op.SHI1_LW, h.M32 * (p0 >> 31), np.where(op == Op.SHI1_LH, p0, 0))
         return {"r.lo": lo, "r.hi": hi}
-    column = {c: trace.column(k)[:n] for k, c in enumerate(trace.table.layout.columns)}
-    middle = p1 + column["p.3"] + (column["p.4"] << 16)
     right = op == Op.SHI2_R
-    high = column["p.5"] + (column["top.1"] << 16)
-    return {"r.lo": np.where(right, middle, p0), "r.hi": np.where(right, high, middle)}
+    p2, p3 = (h.values_of(trace, x)[:n] + (h.values_of(trace, y)[:n] << 16)
+              for x, y in (("p.3", "p.4"), ("p.5", "top.1")))
+    return {"r.lo": np.where(right, p1 + p2, p0), "r.hi": np.where(right, p3, p1 + p2)}
 
 
 def test_register_split_plus_p() -> None:

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..chip import M32, P, Rows
+from ..chip import Rows
 from ..ops import WIDTH, Op
 
 B29 = 1 << 29  # dwords in 4 GiB
-INV_M32 = pow(M32, -1, P)
 _WIDTHS = np.zeros(max(Op) + 1, dtype=np.uint64)
 _WIDTHS[list(WIDTH)] = list(WIDTH.values())
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...air import bit, byte, derived, selector, token
 from ..buses import COM, EXEC, OUT
-from ..chip import Chip, Rows, bytes_of, memory_columns
+from ..chip import M32, MEMORY, Chip, Rows, bytes_of
 from .access import dword
 
 
 class Cbyte(Chip):
     """A row takes (pointer, bytes left, index) from COM and either outputs a byte and passes the rest on, or ends.
 
-    ``end``: only with nothing left; a run that passes 0 counts on from -1 and would need p rows. ``ptr``: the
-    pointer's low limb is 8 w plus the one-hot offset, and only canonical w exist in memory. The byte is the selected
+    ``end``: only with nothing left; a run that passes 0 counts on from -1 and would need p rows. ``ptr``: the low
+    limb of the pointer is 8 w plus the one-hot offset, and only canonical w exist in memory. The byte is the selected
     one of eight looked-up bytes, which the RAM tuple ties to the dword. OUT names byte and index; the verifier takes
     exactly the public output from it. On ``end`` rows w, v, tm and dm are free and unused.
-
-    Witness: ``end`` 1 if the row ends the call; ``pcn ts plo phi rem idx`` the token taken; ``m0 tm0`` the dword
-    and its old time.
     """
 
     name = "CBYTE"
@@ -47,5 +46,26 @@ class Cbyte(Chip):
         t.send(OUT, (t.idx, t.ob), t.byt)
         t.memory(t.phi, t.w, dword(t.v), dword(t.v), t.tm, t.dm, t.byt)
 
+    @staticmethod
+    def rows(log: Any) -> Rows:
+        """The bytes that an executor logged, then the rows that end its commits."""
+        b, c = log.bytes, log.commits
+        length, byt = c.length.astype(np.uint64), np.arange(len(b.ts) + len(c.ts)) < len(b.ts)
+
+        def both(of_byte: Any, of_end: Any) -> Any:
+            return np.append(of_byte, of_end)
+
+        return Rows(
+            byt=byt, end=~byt, pcn=both(b.pcn, c.pc + 4), ts=both(b.ts, c.ts + 4 + 4 * length),
+            plo=both(b.address & M32, (c.address & M32) + length), phi=both(b.address, c.address) >> 32,
+            rem=both(b.rem, 0 * length), idx=both(b.idx, c.idx + length),
+            value=both(b.value, 0 * length), tm=both(b.tm, 0 * length))
+
     def fill(self, rows: Rows) -> dict[str, Any]:
-        ...
+        offset, v = rows.plo & 7, bytes_of(rows.value)
+        dm = rows.ts + (MEMORY - 1) - rows.tm & 0xFFFF
+        e = [(offset == j) & (rows.byt == 1) for j in range(8)]
+        return {
+            "byt": rows.byt, "end": rows.end, "w": rows.plo >> 3, "e": e, "v": v,
+            "ob": sum(x * y for x, y in zip(e, v, strict=True)), "dm": dm,
+        }

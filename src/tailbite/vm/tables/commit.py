@@ -6,22 +6,19 @@ from typing import Any
 
 from ...air import selector, token
 from ..buses import COM, EXEC
-from ..chip import OUTPUT_COUNTER, RS1, RS2, Chip
+from ..chip import OUTPUT_COUNTER, RS1, RS2, Chip, Rows, limbs32
 from ..ops import Call, Op
-from .halt import A0, A1, A2, A7, call
+from .calls import A0, A1, A2, A7, call_rows, number
 
-AFTER_RS2 = 2  # the memory slot, of which this call has no use
+THIRD = 2  # slot of the third read; the call itself accesses no memory
 
 
 class Commit(Chip):
     """Turns the execution token into one that CBYTE rows pass on, byte by byte, and turn back.
 
     x17 = 64 and x10 = 1 are constants in the REG tuples; the pointer comes from x11, the length from x12, whose high
-    limb must be 0. x10 receives the length, in range because x12 held it. Register 33 holds the number of bytes
-    committed before, so every byte of the run has its own index in the output.
-
-    Witness: ``pc ts``, ``plo phi`` limbs of x11, ``len`` x12, ``idx`` bytes committed before, and
-    ``t17 t11 t12 t10 t33`` old times of the registers.
+    limb must be 0. x10 receives the length, which is in range because x12 held it. Register 33 holds the number of
+    bytes committed before, so every byte of the run has its own index in the output.
     """
 
     name = "COMMIT"
@@ -38,9 +35,15 @@ class Commit(Chip):
     def rules(t) -> None:
         t.receive(EXEC, (t.pc, t.ts), t.f)
         t.fetch()
-        t.read(A7, RS1, call(Call.COMMIT), t.t17)
+        t.read(A7, RS1, number(Call.COMMIT), t.t17)
         t.read(A1, RS2, (t.plo, t.phi), t.t11)
-        t.read(A2, AFTER_RS2, (t.len, 0), t.t12)
+        t.read(A2, THIRD, (t.len, 0), t.t12)
         t.write(A0, (t.len, 0), t.t10, (1, 0))
         t.write(OUTPUT_COUNTER, (t.idx + t.len, 0), t.t33, (t.idx, 0))
         t.send(COM, (t.pc + 4, t.ts + 4, t.plo, t.phi, t.len, t.idx), t.f)
+
+    @staticmethod
+    def rows(log: Any) -> Rows:
+        """The commits of an executor's log."""
+        plo, phi = limbs32(log.commits.address)
+        return call_rows(log.commits, plo=plo, phi=phi, len=log.commits.length)

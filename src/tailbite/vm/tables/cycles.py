@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ...air import selector, token, u16, word
-from ..chip import B16, B32, RS1, Chip, Rows, limbs16
+from ..chip import B16, B32, RS1, Chip, Rows, limbs16, limbs32
 from ..ops import Call, Op
-from .halt import A0, A7, call
+from .calls import A0, A7, call_rows, number
 
 
 class Cycles(Chip):
-    """a0 = (ts - 4) / 4. ts is an integer below 2^35, and the count is three looked-up 16-bit limbs: below 2^48, so
-    ``cyc`` is an equation of integers (a high limb of 32 bits would admit the count + p too).
-
-    Witness: ``pc ts``, ``t17`` old time of x17, ``t10 o`` old time and value of x10, ``r`` the count.
+    """a0 = (ts - 4) / 4. ts is an integer below 2^35 and the count three looked-up 16-bit limbs, below 2^48, so
+    ``cyc`` is an equation of integers; a high limb of 32 bits would admit the count + p too.
     """
 
     name = "CYCLES"
@@ -31,9 +29,13 @@ class Cycles(Chip):
         t.zero("cyc", t.f * (t.ts - 4 - 4 * (low + B32 * high)))
         t.step(t.pc + 4)
         t.fetch()
-        t.read(A7, RS1, call(Call.CYCLES), t.t17)
+        t.read(A7, RS1, number(Call.CYCLES), t.t17)
         t.write(A0, (low, high), t.t10, t.o)
 
+    @staticmethod
+    def rows(log: Any) -> Rows:
+        """The reads of the cycle counter in an executor's log."""
+        return call_rows(log.cycle_reads)
+
     def fill(self, rows: Rows) -> dict[str, Any]:
-        low, middle, *_ = limbs16(rows.r)
-        return {"c": (low, middle, rows.r >> 32)}
+        return {"c": limbs16((rows.ts - 4) >> 2, 3), "o": limbs32(rows.old)}

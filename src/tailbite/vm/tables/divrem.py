@@ -10,7 +10,8 @@ from ...air import Word, bit, byte, derived, derived_word, msb16, rom, selector,
 from ...air.expr import Expr
 from ..chip import B16, B32, M32, RS1, RS2, Chip, Rows, limbs16, limbs32
 from ..ops import Op
-from .product import carry, carry_limbs, convolution, pairs
+from .compare import difference, fill_difference, split
+from .product import convolution, pairs, word_sums, words
 
 ONES = 0xFFFF
 
@@ -100,8 +101,7 @@ class DivRem(Chip):
         for j in range(4):
             t.zero(f"bz.b{j}", t.bz * t.mag_b[j])
             t.zero(f"bz.q{j}", t.bz * (t.q[j] - ONES))
-        u = t.e * (r_lo - b_lo) + (1 - t.e) * (r_hi - b_hi)
-        t.zero("e", t.e * (r_hi - b_hi))
+        u = difference(t, Word(r_lo, r_hi), Word(b_lo, b_hi))
         t.zero("lt", (t.real - t.bz) * (-u - 1) - t.d[0] - B16 * t.d[1])
 
     def _sign(t, out: Word) -> None:
@@ -146,13 +146,10 @@ class DivRem(Chip):
 
 def _division(a: Any, b: Any, q: Any, r: Any) -> dict[str, Any]:
     """Columns that say q b + r = a and r < b."""
-    (a_lo, _), (b_lo, b_hi), (r_lo, r_hi) = limbs32(a), limbs32(b), limbs32(r)
-    limbs_b, limbs_q = limbs16(b), limbs16(q)
-    kl, kh = carry_limbs(carry(pairs(convolution(limbs_q, limbs_b))[0] + r_lo - a_lo))
-    e = r_hi == b_hi
-    d = np.where(b == 0, 0, np.where(e, b_lo - r_lo, b_hi - r_hi) - 1)
-    return {"mag_a": limbs32(a), "mag_b": limbs_b, "q": limbs_q, "r": limbs16(r), "kl": kl, "kh": kh, "e": e,
-            "d": carry_limbs(d)}
+    kl, kh = split(word_sums(q, b)[0] + words(r)[0] - words(a)[0] >> 32)
+    e, u = fill_difference(r, b)
+    return {"mag_a": limbs32(a), "mag_b": limbs16(b), "q": limbs16(q), "r": limbs16(r), "kl": kl, "kh": kh, "e": e,
+            "d": split(np.where(b == 0, 0, -u - 1))}
 
 
 def _operand(x: Any, sg: Any, w: Any) -> dict[str, Any]:

@@ -16,14 +16,11 @@ class Fin(Chip):
     """Keys (h, w) strictly increase over *all* rows, so each key receives its final token at most once; since every
     access takes one token and gives one, each accessed key then was initialised exactly once (image, input, or z).
 
-    ``h0`` starts at h = 0; each step raises h by 1..2^32 with w free, or keeps it and raises w by 1..2^32; ``top``
-    ends below 2^32. The total is below 2^58, so these are statements about integers. w29: w = u0 + 2^16 u1 with u0,
-    u1 and 8 u1 all 16-bit, so u1 < 2^13 (8 u1 alone would let u1 be a fraction) and w < 2^29: keys are canonical.
-    Rows not in use (act = 0) take unused keys; nothing is gated, so nothing can be switched off. tf and v are
-    matched by the RAM token, which the last access sent. There is one instance only: two could share a key.
-
-    Witness: ``h w`` keys in ascending order, ``tf`` last time and ``v`` last value of the dword, ``z`` 1 if the dword
-    is neither of the image nor of the input.
+    ``h0`` starts at h = 0; each step raises h by 1 to 2^32 with w free, or keeps it and raises w by 1 to 2^32;
+    ``top`` ends below 2^32. The total is below 2^58, so these are statements about integers. w29: w = u0 + 2^16 u1
+    with u0, u1 and 8 u1 all looked up as 16 bits, so w < 2^29 (8 u1 alone would let u1 be a fraction) and keys are
+    canonical. Rows not in use (act = 0) take unused keys; nothing is gated, so nothing can be switched off. tf and v
+    are matched by the RAM token, which the last access sent. One instance only: two could share a key.
     """
 
     name = "FIN"
@@ -32,7 +29,7 @@ class Fin(Chip):
     constraint_count = 8
 
     act, z = bit("was it touched?"), bit("did it start at zero?")
-    w = derived("dword in its 4 GiB, by w29 and the order")
+    w = derived("dword in its 4 GiB, by w29 and inc")
     u1 = u16("w / 2^16", when="one")
     h = derived("address / 2^32, by h0, same, inc and top")
     nh = bit("does h change after this row?")
@@ -53,24 +50,29 @@ class Fin(Chip):
         t.receive(RAM, (t.h, t.w, t.tf, *t.v), t.act)
         t.send(RAM, (t.h, t.w, 0, 0, 0), t.z)
 
+    @staticmethod
+    def rows(log: Any) -> Rows:
+        """The touched dwords of an executor's log, by ascending key."""
+        m = log.memory
+        return Rows(h=m.h, w=m.w, tf=m.t, v=m.value, z=m.zero, act=np.ones(len(m.h), bool))
+
     def witness(self, rows: Rows, height: int) -> Any:
         return super().witness(with_unused_keys(rows, height), height)
 
     def fill(self, rows: Rows) -> dict[str, Any]:
-        h, w = rows.h, rows.w
-        nh = np.append(h[1:] != h[:-1], False)
-        step = col.sub_(np.where(nh, col.sub_(np.roll(h, -1), h), col.sub_(np.roll(w, -1), w)), 1)
-        step[-1:] = col.sub_(M32, h[-1:])
-        return {"u1": w >> 16, "nh": nh, "d": (step & 0xFFFF, step >> 16)}
+        next_h, next_w = np.roll(rows.h, -1), np.roll(rows.w, -1)
+        nh = next_h != rows.h
+        step = col.sub_(np.where(nh, col.sub_(next_h, rows.h), col.sub_(next_w, rows.w)), 1)
+        nh[-1], step[-1] = False, col.sub_(M32, rows.h[-1])[0]
+        return {"u1": rows.w >> 16, "nh": nh, "d": (step & 0xFFFF, step >> 16)}
 
 
 def with_unused_keys(rows: Rows, height: int) -> Rows:
-    """The touched dwords and the lowest untouched ones, ``height`` rows by ascending key."""
-    missing = height - len(rows)
-    low = rows.w[rows.h == 0]
-    unused = np.ones(len(low) + missing, bool)  # among that many keys at least ``missing`` are
+    """The touched dwords and the lowest others, ``height`` rows by ascending key."""
+    low, missing = rows.w[rows.h == 0], height - len(rows)
+    unused = np.ones(len(low) + missing, bool)  # of that many keys at least ``missing`` are
     unused[low[low < len(unused)]] = False
-    w = np.append(rows.w, np.nonzero(unused)[0][:missing].astype(np.uint64))
-    fields = {"w": w, "act": np.ones(len(rows))} | {k: getattr(rows, k) for k in ("h", "tf", "v", "z")}
-    full = Rows(**{k: np.append(x, np.zeros(height - len(x), np.uint64)) for k, x in fields.items()})
-    return full.select(np.argsort(full.h << 29 | full.w, kind="stable"))
+    fields = {k: v for k, v in rows.__dict__.items() if k != "_length"}
+    padded = Rows(**{k: np.append(v, np.zeros(missing, np.uint64)) for k, v in fields.items()})
+    padded.w[len(rows):] = np.nonzero(unused)[0][:missing]
+    return padded.select(np.argsort(padded.h << 29 | padded.w, kind="stable"))

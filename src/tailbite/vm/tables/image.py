@@ -10,12 +10,12 @@ from ...air import fixed
 from ..buses import RAM
 from ..chip import Chip
 from ..elf import Dwords
-from .access import program_height
+from .rom import program_height
 
 
 class Image(Chip):
-    """The program fixes it: rows by ascending key, so keys are distinct. Each dword is sent, used or not, so FIN
-    must list it, and none can be omitted or start at zero instead. Absent if the program has no such dword.
+    """The program fixes it, by ascending key, so keys are distinct. Each dword is sent, used or not, so FIN must list
+    it, and none can be left out or start at zero instead. A program without such a dword has no IMAGE.
     """
 
     name = "IMAGE"
@@ -31,10 +31,10 @@ class Image(Chip):
     def rules(t) -> None:
         t.send(RAM, (t.h, t.w, 0, t.lo, t.hi), t.on)
 
-
-def fixed_columns(dwords: Dwords) -> Any:
-    """The preprocessed columns (5, height) of a program; ``dwords`` by ascending (h, w)."""
-    n = len(dwords.h)
-    out = np.zeros((5, program_height(n)), dtype=np.uint64)
-    out[:, :n] = *dwords, np.ones(n, np.uint64)
-    return out
+    @staticmethod
+    def fixed_columns(dwords: Dwords) -> Any:
+        """Preprocessed columns of a program, shape (5, height)."""
+        n = len(dwords.h)
+        out = np.zeros((5, program_height(n)), dtype=np.uint64)
+        out[:4, :n], out[4, :n] = dwords, 1
+        return out

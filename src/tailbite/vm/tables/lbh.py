@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import columns as col
 from ...air import bit, byte, derived, rom, rom_word, selector, token, word
-from ..chip import B32, M32, RS1, Chip, Rows, bytes_of, limbs32, memory_columns
+from ..chip import B32, M32, RS1, Chip, Rows, bytes_of, extension_bit, limbs32, memory_columns
 from ..ops import Op
-from .access import INV_M32
 
 
 class Lbh(Chip):
@@ -70,5 +68,5 @@ class Lbh(Chip):
         return {
             "o2": offset >> 2, "o1": offset >> 1 & 1, "o0": offset & 1, "m": limbs32(rows.m0),
             "x": bytes_of(rows.m0 >> 32 * (offset >> 2), 4), "y": value, "z": np.where(half, value >> 8, value),
-            "s": col.mul_(hi, INV_M32), "r_lo": lo, **memory_columns(rows),
+            "s": extension_bit(hi), "r_lo": lo, **memory_columns(rows),
         }

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import columns as col
 from ...air import bit, derived, msb16, rom, rom_word, selector, sign_of, token, word
-from ..chip import B16, M32, RS1, Chip, Rows, limbs32, memory_columns
+from ..chip import B16, M32, RS1, Chip, Rows, extension_bit, limbs32, memory_columns
 from ..ops import Op
-from .access import INV_M32
 
 
 class Lw(Chip):
@@ -53,5 +51,5 @@ class Lw(Chip):
         lo, hi = limbs32(rows.r)
         return {
             "hf": rows.address >> 2 & 1, "m": limbs32(rows.m0),
-            "x": lo, "x1": lo >> 16, "s": col.mul_(hi, INV_M32), **memory_columns(rows),
+            "x": lo, "x1": lo >> 16, "s": extension_bit(hi), **memory_columns(rows),
         }

@@ -67,14 +67,14 @@ class Mload(Chip):
         t.write(t.rd, t.r, t.td, t.o)
 
     def fill(self, rows: Rows) -> dict[str, Any]:
-        offset, size = rows.address & 7, widths(rows)
-        own = memory_columns(rows, second=True)
+        offset, size, own = rows.address & 7, widths(rows), memory_columns(rows, second=True)
+        crosses = offset + size > 8
         # the bytes from the offset on; in two steps because a shift by 64 has no meaning
         value = rows.m0 >> 8 * offset | rows.m1 << 8 << 8 * (7 - offset)
         signed = (rows.op == Op.LH) | (rows.op == Op.LW)
         top = np.where(size == 8, 0, value >> 8 * (size - 1) & 0xFF)
         return {
-            "yy": own["w"] == B29 - 1, "c2": offset + size > 8, "e": [offset == j for j in range(8)],
+            "yy": crosses & (own["w"] == B29 - 1), "c2": crosses, "e": [offset == j for j in range(8)],
             "v": bytes_of(rows.m0) + bytes_of(rows.m1), "zb": top, "s": np.where(signed, top >> 7, 0),
             "r": limbs32(rows.r), **own,
         }

@@ -58,9 +58,10 @@ class Mstore(Chip):
 
     def fill(self, rows: Rows) -> dict[str, Any]:
         offset, own = rows.address & 7, memory_columns(rows, second=True)
+        crosses = offset + widths(rows) > 8
         first, second = overwrite(rows)
         return {
-            "yy": own["w"] == B29 - 1, "c2": offset + widths(rows) > 8, "e": [offset == j for j in range(8)],
+            "yy": crosses & (own["w"] == B29 - 1), "c2": crosses, "e": [offset == j for j in range(8)],
             "v": bytes_of(rows.m0) + bytes_of(rows.m1), "b": bytes_of(rows.b),
             "n": [*limbs32(first), *limbs32(second)], **own,
         }

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...air import Word, byte, derived, msb16, rom, selector, sign_of, token, u16, word
-from ..chip import B16, B32, M32, RS1, RS2, Chip, Rows, limbs16, limbs32
+from ..chip import B16, B32, M32, RS1, RS2, Chip, Rows, limbs16
 from ..ops import Op
-from .product import carry, carry_limbs, convolution, pairs
+from .compare import split
+from .product import convolution, pairs, word_sums, words
 
 
 class Mul(Chip):
@@ -51,13 +52,11 @@ class Mul(Chip):
         t.write(t.rd, Word(low, t.oh), t.td, t.o)
 
     def fill(self, rows: Rows) -> dict[str, Any]:
-        a, b = limbs16(rows.a), limbs16(rows.b)
-        low, oh = limbs32(rows.r)
-        high = np.where(rows.op == Op.MULW, rows.a * rows.b >> np.uint64(32), oh)
-        c = pairs(convolution(a, b))
-        k0 = carry(c[0] - low)
-        k1 = carry(c[1] + k0 - high)
-        kl, kh = zip(carry_limbs(k0), carry_limbs(k1), strict=True)
-        r0, r1 = limbs16(low, 2)
-        r2, r3 = limbs16(high, 2)
-        return {"a": a, "b": b, "r0": r0, "r1": r1, "r2": r2, "r3": r3, "kl": kl, "kh": kh, "s": r1 >> 15, "oh": oh}
+        low, oh = words(rows.r)
+        high = np.where(rows.op == Op.MULW, words(rows.a * rows.b)[1], oh)
+        c = word_sums(rows.a, rows.b)
+        k0 = c[0] - low >> 32
+        k1 = c[1] + k0 - high >> 32
+        kl, kh = zip(split(k0), split(k1), strict=True)
+        return {"a": limbs16(rows.a), "b": limbs16(rows.b), "r0": low & 0xFFFF, "r1": low >> 16, "r2": high & 0xFFFF,
+                "r3": high >> 16, "kl": kl, "kh": kh, "s": low >> 31, "oh": oh}

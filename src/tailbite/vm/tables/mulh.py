@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...air import Word, byte, derived, msb16, rom, selector, sign_of, token, u16, word
-from ..chip import B16, B32, RS1, RS2, Chip, Rows, limbs16, limbs32
+from ..chip import B16, B32, RS1, RS2, Chip, Rows, canonical, limbs16
 from ..ops import Op
-from .product import carry, carry_limbs, convolution, pairs, residue
+from .compare import split
+from .product import convolution, pairs, word_sums, words
 
 OFFSET = 4  # added to the third carry, which is at least -3
 
@@ -62,17 +61,15 @@ class Mulh(Chip):
         t.write(t.rd, Word(r[2], r[3]), t.td, t.o)
 
     def fill(self, rows: Rows) -> dict[str, Any]:
-        a, b = limbs16(rows.a), limbs16(rows.b)
-        (a_lo, a_hi), (b_lo, b_hi) = limbs32(rows.a), limbs32(rows.b)
-        sa, sb = a[3] >> 15, b[3] >> 15
+        a, b, low = limbs16(rows.a), limbs16(rows.b), rows.a * rows.b
+        (a_lo, a_hi), (b_lo, b_hi) = words(rows.a), words(rows.b)
+        sa, sb = a_hi >> 31, b_hi >> 31
         ea, eb = sa * (rows.op != Op.MULHU), sb * (rows.op == Op.MULH)
-        low = rows.a * rows.b
-        r = [*limbs32(low), *limbs32(rows.r)]
-        c = pairs(convolution(a, b))
-        k0 = carry(c[0] - r[0])
-        k1 = carry(c[1] + k0 - r[1])
-        k2 = carry(c[2] + k1 - ea * b_lo - eb * a_lo - r[2])
-        k3 = carry(c[3] + k2 - ea * b_hi - eb * a_hi - r[3])
-        kl, kh = zip(*map(carry_limbs, (k0, k1, k2 + np.uint64(OFFSET))), strict=True)
+        c, r = word_sums(rows.a, rows.b), words(low) + words(rows.r)
+        k0 = c[0] - r[0] >> 32
+        k1 = c[1] + k0 - r[1] >> 32
+        k2 = c[2] + k1 - ea * b_lo - eb * a_lo - r[2] >> 32
+        k3 = c[3] + k2 - ea * b_hi - eb * a_hi - r[3] >> 32
+        kl, kh = zip(split(k0), split(k1), split(k2 + OFFSET), strict=True)
         return {"a": a[:3], "a3": a[3], "b": b[:3], "b3": b[3], "r": limbs16(low) + limbs16(rows.r), "kl": kl, "kh": kh,
-                "k3": residue(k3), "sa": sa, "sb": sb, "ea": ea, "eb": eb}
+                "k3": canonical(k3), "sa": sa, "sb": sb, "ea": ea, "eb": eb}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..chip import B16, M32
+from ..chip import B16, limbs16, limbs32
 
 
 def convolution(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
@@ -21,16 +21,11 @@ def pairs(c: Sequence[Any]) -> list[Any]:
     return [x + B16 * y for x, y in zip(c[::2], c[1::2], strict=True)]
 
 
-def carry(x: Any) -> Any:
-    """x / 2^32, rounded down, of signed numbers held in uint64."""
-    return (x.view(np.int64) >> 32).view(np.uint64)
+def words(x: Any) -> list[Any]:
+    """Low and high 32 bits, as signed integers: carries may be negative."""
+    return [v.view(np.int64) for v in limbs32(x)]
 
 
-def carry_limbs(k: Any) -> tuple[Any, Any]:
-    """A carry k = low + 2^16 high of signed numbers: honest ones have a byte as high, others no limb at all."""
-    return k & 0xFFFF, residue((k.view(np.int64) >> 16).view(np.uint64))
-
-
-def residue(x: Any) -> Any:
-    """Signed numbers held in uint64, as field elements."""
-    return np.where(x >> 63, x - M32, x)
+def word_sums(a: Any, b: Any) -> list[Any]:
+    """The convolution of the limbs of a and b by 32-bit position, as signed integers."""
+    return pairs(convolution(*([v.view(np.int64) for v in limbs16(x)] for x in (a, b))))

@@ -8,20 +8,18 @@ import numpy as np
 
 from ...air import fixed, token, word
 from ..buses import REG
-from ..chip import M32, Chip
+from ..chip import M32, Chip, Rows
 from ..ops import REGISTERS
 
 STACK_POINTER = 2
-INITIAL_STACK = 0xFFFFFFFFFFFFFFF0
+STACK = 0xFFFFFFFFFFFFFFF0
 
 
 class Reg(Chip):
-    """Keys 0..31 are the registers, 32 takes what is written to x0, 33 counts committed bytes; the rest is off.
+    """Keys 0 to 31 are the registers, 32 takes what is written to x0, 33 counts committed bytes; others are off.
 
     Each key has one initial and one final token, so its accesses form one chain in order of time. Nothing writes
     key 0, because the decoder puts 32 in its place. tf and v are matched by the token that the last access sent.
-
-    Witness: ``tf`` last time and ``v`` last value of keys 0..33.
     """
 
     name = "REG"
@@ -40,11 +38,16 @@ class Reg(Chip):
         t.send(REG, (t.r, 0, t.lo, t.hi), t.on)
         t.receive(REG, (t.r, t.tf, *t.v), t.on)
 
+    @staticmethod
+    def fixed_columns() -> Any:
+        """Preprocessed columns, shape (4, 64)."""
+        out = np.zeros((4, 64), dtype=np.uint64)
+        out[0] = np.arange(64)
+        out[1:3, STACK_POINTER] = STACK & M32, STACK >> 32
+        out[3, :REGISTERS] = 1
+        return out
 
-def fixed_columns() -> Any:
-    """The preprocessed columns, shape (4, 64)."""
-    out = np.zeros((4, 1 << Reg.max_log), dtype=np.uint64)
-    out[0] = np.arange(1 << Reg.max_log)
-    out[1, STACK_POINTER], out[2, STACK_POINTER] = INITIAL_STACK & M32, INITIAL_STACK >> 32
-    out[3, :REGISTERS] = 1
-    return out
+    @staticmethod
+    def rows(log: Any) -> Rows:
+        """Registers 0 to 33 at the end, from an executor's log."""
+        return Rows(tf=log.registers.t, v=log.registers.value)

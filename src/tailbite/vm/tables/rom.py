@@ -8,19 +8,16 @@ import numpy as np
 
 from ...air import fixed, free
 from ..buses import ROM
-from ..chip import Chip
+from ..chip import Chip, Rows
 from ..decode import Rom as Decoded
-from .access import program_height
 
 
 class Rom(Chip):
-    """A lookup table that the program fixes: rows by ascending pc, so pcs are distinct; padding is zero, and no
-    instruction table asks for operation 0. A word that is no instruction has no row, so it cannot be executed.
+    """A lookup table that the program fixes, by ascending pc, so each pc has one row. A word that is no instruction
+    has none and cannot be executed; padding is zero, and no instruction table asks for operation 0.
 
-    m may be anything: a tuple outside the table stays unbalanced whatever the multiplicities of others are, as the
-    number of requests is below p.
-
-    Witness: ``m`` how often each row is executed.
+    m may be anything: a request for a tuple that is not here stays unbalanced whatever the counts of others are,
+    because there are fewer than p requests.
     """
 
     name = "ROM"
@@ -35,11 +32,21 @@ class Rom(Chip):
     m = free("number of executions")
 
     def rules(t) -> None:
-        t.send(ROM, (t.pc, t.op_number, t.rd, t.s1, t.s2, t.i0, t.i1), t.m, lookup_table=True)
+        t.send(ROM, (t.pc, t.op, t.rd, t.s1, t.s2, t.i0, t.i1), t.m, lookup_table=True)
+
+    @staticmethod
+    def fixed_columns(rom: Decoded) -> Any:
+        """Preprocessed columns of a program, shape (7, height)."""
+        out = np.zeros((7, program_height(len(rom))), dtype=np.uint64)
+        out[:, :len(rom)] = rom.pc, rom.op, rom.rd, rom.s1, rom.s2, rom.i0, rom.i1
+        return out
+
+    @staticmethod
+    def rows(hits: Any) -> Rows:
+        """``hits``: how often each row of the program is executed."""
+        return Rows(m=hits)
 
 
-def fixed_columns(rom: Decoded) -> Any:
-    """The preprocessed columns (7, height) of a program."""
-    out = np.zeros((7, program_height(len(rom))), dtype=np.uint64)
-    out[:, :len(rom)] = rom.pc, rom.op, rom.rd, rom.s1, rom.s2, rom.i0, rom.i1
-    return out
+def program_height(rows: int) -> int:
+    """Height of a table of the program: the least power of two that holds ``rows``, at least 32."""
+    return 1 << max(5, (rows - 1).bit_length())

@@ -1,0 +1,91 @@
+"""What the parts of the prover share: one table's data, the thread pool, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..air.program import Program
+from ..field import P, ExtInts
+from .kernels import library
+from .params import Params
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass
+class Instance:
+    """One table of a proof, by slot, with what the prover has of it: evaluations and their extensions."""
+
+    slot: int
+    table: int
+    program: Program
+    fixed: Any
+    fixed_ext: Any
+    main: Any
+    main_ext: Any = None
+    logup: Any = None
+    logup_ext: Any = None
+    sigma: ExtInts = (0, 0, 0)
+
+    @property
+    def height(self) -> int:
+        return int((self.main if self.program.main_count else self.fixed).shape[1])
+
+    @property
+    def log(self) -> int:
+        return self.height.bit_length() - 1
+
+
+class Job:
+    """Shared state of one proof: preset, thread pool, progress."""
+
+    def __init__(self, params: Params, threads: int, progress: Progress | None) -> None:
+        self.params, self.blowup, self.threads = params, 1 << params.log_blowup, threads
+        self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._progress = progress
+
+    def tell(self, phase: str, fraction: float = 0.0) -> None:
+        """Report the phase that begins, and the part of the work that is done."""
+        if self._progress is not None:
+            self._progress(phase, fraction)
+
+    def map(self, fn: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
+        """Apply ``fn`` to all items, on all threads."""
+        return [fn(x) for x in items] if self.pool is None else list(self.pool.map(fn, items))
+
+    def ranges(self, n: int, least: int) -> list[tuple[int, int]]:
+        """Split 0..n in pieces, multiples of ``least``, a few for each thread."""
+        step = max(least, -(-n // (4 * self.threads)) // least * least)
+        return [(lo, min(lo + step, n)) for lo in range(0, n, step)]
+
+    def close(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(wait=True)
+
+
+def powers(ratio: int, n: int, first: int = 1) -> Any:
+    """first * ratio^i for i < n, n a multiple of 8."""
+    head = np.array([first * pow(ratio, i, P) % P for i in range(8)], dtype=np.uint64)
+    out = np.empty(n, dtype=np.uint64)
+    library.geometric(out, n, head, pow(ratio, 8, P))
+    return out
+
+
+def addresses(columns: Sequence[Any]) -> Any:
+    """Table of the columns' addresses, for kernels."""
+    return np.array([c.ctypes.data for c in columns] or [0], dtype=np.uint64)
+
+
+def split_weight(w: Sequence[int]) -> list[int]:
+    """An extension weight as six words: low 52 and high 12 bits of each coordinate."""
+    return [x for c in w for x in (c & (1 << 52) - 1, c >> 52)]
+
+
+def words(xs: Sequence[int]) -> Any:
+    """Integers as an array of words."""
+    return np.array(list(xs) or [0], dtype=np.uint64)

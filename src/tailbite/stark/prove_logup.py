@@ -1,0 +1,65 @@
+"""LogUp columns: each pair of a table's messages as one extension column, the last one a running sum."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from ..air.program import Program
+from ..field import P, ExtInts, add_ints, mul_ints, scale_ints
+from .job import Instance, Job, addresses, split_weight, words
+from .kernels import BLOCK, library
+
+CHUNK = 256  # rows whose fractions are inverted together
+
+
+def prepared(program: Program, alpha: ExtInts, beta: ExtInts) -> Any:
+    """The table's messages for ``message_fraction``: multiplicity and fingerprint as weighted sums of columns.
+
+    Fingerprint = alpha - (bus + beta x1 + beta^2 x2 + ...), each x affine in the columns.
+    """
+    out: list[int] = []
+    for i in program.interactions:
+        constant = add_ints(alpha, (P - i.bus.id, 0, 0))
+        terms: dict[int, ExtInts] = {}
+        power = beta
+        for form in i.entries:
+            constant = add_ints(constant, scale_ints(power, P - form.constant))
+            for column, k in form.terms.items():
+                terms[column] = add_ints(terms.get(column, (0, 0, 0)), scale_ints(power, P - k))
+            power = mul_ints(power, beta)
+        out += [len(i.multiplicity.terms), len(terms), i.multiplicity.constant]
+        out += [x for kv in i.multiplicity.terms.items() for x in kv]
+        out += constant
+        for column, w in terms.items():
+            out += [column, *split_weight(w)]
+    return words(out)
+
+
+def fill(job: Job, t: Instance, alpha: ExtInts, beta: ExtInts) -> None:
+    """Compute ``t.logup``, shape (3 * pairs, height), and the claimed sum ``t.sigma``."""
+    p, n = t.program, t.height
+    messages = prepared(p, alpha, beta)
+    columns = [*t.fixed, *t.main]
+    t.logup = np.empty((3 * p.pairs, n), dtype=np.uint64)
+    inputs, outputs = addresses(columns), addresses(list(t.logup))
+    shifts = np.zeros(max(len(columns), 1), dtype=np.uint64)
+    local = threading.local()
+
+    def work(bounds: tuple[int, int]) -> None:
+        if not hasattr(local, "block"):
+            local.block = np.empty(BLOCK * len(columns), dtype=np.uint64)
+            local.chunk = np.empty(6 * p.pairs * CHUNK, dtype=np.uint64)
+            local.scratch = np.empty(2 * p.pairs * CHUNK + 32, dtype=np.uint64)
+        for lo in range(*bounds, CHUNK):
+            library.logup_rows(inputs, shifts, len(columns), messages, len(p.interactions), local.block, local.chunk,
+                               local.scratch, outputs, lo, min(lo + CHUNK, bounds[1]))
+
+    job.map(work, job.ranges(n, CHUNK))
+    last = t.logup[-3:]
+    sigma = [int(library.sum_column(c, n)) for c in last]
+    scale = pow(n, -1, P)
+    library.running_sum(*last, n, np.zeros(3, dtype=np.uint64), words([c * scale % P for c in sigma]))
+    t.sigma = (sigma[0], sigma[1], sigma[2])

@@ -1,0 +1,150 @@
+"""Out-of-domain values: every column at zeta, and at w_n zeta where the following row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..field import P, ExtInts, add_ints, mul_ints, power_ints, root_of_unity, scale_ints
+from .job import Instance, Job, addresses, powers, words
+from .kernels import BLOCK, MAX_TERMS, library
+from .prove_quotient import Quotient
+
+PIECE = 8 * BLOCK  # rows whose weights are split at a time
+W: ExtInts = (0, 1, 0)
+W2: ExtInts = (0, 0, 1)
+
+
+@dataclass
+class Term:
+    """One opened value: its height, point, the base columns that make it up and their extensions."""
+
+    log: int
+    following: bool
+    rows: Sequence[Any]
+    extended: Sequence[Any]
+
+
+@dataclass
+class HeightTerms:
+    """Base columns of one height with their weights, at zeta and at the following row, and the claimed sums."""
+
+    here: list[tuple[Any, ExtInts]]
+    following: list[tuple[Any, ExtInts]]
+    claim_here: ExtInts
+    claim_following: ExtInts
+
+
+@dataclass
+class DeepTerms:
+    """All opened values in proof order."""
+
+    terms: list[Term]
+    values: list[ExtInts]
+
+    @property
+    def logs(self) -> list[int]:
+        return sorted({t.log for t in self.terms}, reverse=True)
+
+    def at(self, log: int, weights: list[ExtInts]) -> HeightTerms:
+        """What belongs to the height 2^log."""
+        out = HeightTerms([], [], (0, 0, 0), (0, 0, 0))
+        for term, value, w in zip(self.terms, self.values, weights, strict=True):
+            if term.log != log:
+                continue
+            parts = [w, mul_ints(w, W), mul_ints(w, W2)]
+            target = out.following if term.following else out.here
+            target += list(zip(term.extended, parts[: len(term.extended)], strict=True))
+            product = mul_ints(w, value)
+            if term.following:
+                out.claim_following = add_ints(out.claim_following, product)
+            else:
+                out.claim_here = add_ints(out.claim_here, product)
+        return out
+
+
+def open_at(job: Job, instances: Sequence[Instance], quotients: Sequence[Quotient], zeta: ExtInts) -> DeepTerms:
+    """Evaluate everything, in the order of ``view.number_terms``."""
+    terms: list[Term] = []
+    for tree in (1, 2):
+        for t in instances:
+            if t.program.fixed_in == tree:
+                terms += [Term(t.log, False, [a], [b]) for a, b in zip(t.fixed, t.fixed_ext, strict=True)]
+    for t in instances:
+        terms += [Term(t.log, False, [a], [b]) for a, b in zip(t.main, t.main_ext, strict=True)]
+        columns = [c - t.program.fixed_count for c in t.program.following]
+        terms += [Term(t.log, True, [t.main[c]], [t.main_ext[c]]) for c in columns]
+    for t in instances:
+        if t.program.pairs:
+            parts = [(t.logup[3 * k:3 * k + 3], t.logup_ext[3 * k:3 * k + 3]) for k in range(t.program.pairs)]
+            terms += [Term(t.log, False, a, b) for a, b in parts]
+            terms.append(Term(t.log, True, *parts[-1]))
+    for q in quotients:
+        terms += [Term(q.log, False, q.rows[k:k + 3], q.extended[k:k + 3]) for k in (0, 3)]
+    values: list[ExtInts] = [(0, 0, 0)] * len(terms)
+    for log in sorted({t.log for t in terms}):
+        _evaluate(job, terms, values, log, zeta)
+    return DeepTerms(terms, values)
+
+
+def _evaluate(job: Job, terms: list[Term], values: list[ExtInts], log: int, zeta: ExtInts) -> None:
+    """Barycentric evaluation on the subgroup: f(z) = (z^n - 1)/n * sum of f(w^i) w^i / (z - w^i)."""
+    n = 1 << log
+    xs = powers(root_of_unity(log), n)
+    # weights 1 / (w^i - z), with the last one repeated in front for the following row's shifted use
+    stride = n + 8
+    inverses = np.empty((3, stride), dtype=np.uint64)
+    point = words(zeta)
+    scale = scale_ints(add_ints(power_ints(zeta, n), (P - 1, 0, 0)), P - pow(n, -1, P))
+
+    def invert(bounds: tuple[int, int]) -> None:
+        lo, hi = bounds
+        piece = inverses.reshape(-1)[8:]
+        library.subtract_point(xs, point, piece, stride, lo, hi)
+        scratch = np.empty(2 * min(hi - lo, 8192) + 32, dtype=np.uint64)
+        for a in range(lo, hi, 8192):
+            library.invert_ext(piece[a:], stride, scratch, min(8192, hi - a))
+
+    job.map(invert, job.ranges(n, 64))
+    inverses[:, 7] = inverses[:, n + 7]
+    shifted = np.concatenate([xs[-1:], xs])
+    for following in (False, True):
+        chosen = [k for k, t in enumerate(terms) if t.log == log and t.following == following]
+        columns = [c for k in chosen for c in terms[k].rows]
+        if not columns:
+            continue
+        # for w z in place of z: w^i / (w z - w^i) = w^(i-1) / (z - w^(i-1))
+        source = inverses.reshape(-1)[7 if following else 8:]
+        points = np.ascontiguousarray(shifted[:n]) if following else xs
+        sums = _dot(job, columns, source, stride, points, n)
+        at = 0
+        for k in chosen:
+            total: ExtInts = (0, 0, 0)
+            for part in range(len(terms[k].rows)):
+                total = add_ints(total, mul_ints(mul_ints(sums[at], scale), ((1, 0, 0), W, W2)[part]))
+                at += 1
+            values[k] = total
+
+
+def _dot(job: Job, columns: list[Any], weights: Any, stride: int, points: Any, n: int) -> list[ExtInts]:
+    """Sum over rows of column * point * weight, for each column."""
+    table = addresses(columns)
+
+    def work(bounds: tuple[int, int]) -> Any:
+        acc = np.zeros(24 * len(columns), dtype=np.uint64)
+        split = np.empty(6 * PIECE, dtype=np.uint64)
+        for lo in range(*bounds, PIECE):
+            rows = min(PIECE, bounds[1] - lo)
+            library.split_weights(weights, stride, points, split, lo, rows)
+            library.dot_rows(table, len(columns), split, acc, lo, rows)
+        return acc.reshape(len(columns), 3, 8)
+
+    parts = job.map(work, job.ranges(n, PIECE))
+    total = sum(p.astype(object).sum(axis=2) for p in parts)
+    return [(int(a) % P, int(b) % P, int(c) % P) for a, b, c in total]
+
+
+__all__ = ["MAX_TERMS", "DeepTerms", "HeightTerms", "open_at"]
