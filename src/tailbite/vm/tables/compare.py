@@ -9,7 +9,7 @@ the range of d makes the answer a statement on integers:
 
 e = 1 is possible on equal high limbs only (``e``). e = 0 on equal ones gives u = 0, and d is -1 either way, which is
 no pair of 16-bit limbs. So e and lt are both determined. Signed operands enter with the high limb
-x_hi - 2^32 sign, between -2^31 and 2^31: equal exactly where the unsigned limbs are.
+x_hi - 2^32 sign, from -2^31 up to 2^31 - 1: equal exactly where the unsigned limbs are.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from .compare import fill_less, fill_sign, less, signed_word
 
 
 class Slt(Chip):
-    """A comparison (see ``compare``) of a with y + i; the result is the bit lt.
+    """A comparison (see ``compare``) of a with b + i; the result is the bit lt.
 
-    A row of the ROM has i = 0, or rs2 = x0 and therefore y = 0: the limb-wise sum is one of the two, below 2^32.
+    A row of the ROM has i = 0, or rs2 = x0 and therefore b = 0: the limb-wise sum is one of the two, below 2^32.
     The lookups of sign and upper half have multiplicity slt; on sltu rows ``sa`` and ``sb`` make the signs 0, and xa
     and xb are not used.
     """
