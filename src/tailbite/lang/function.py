@@ -51,6 +51,11 @@ class Function:
 
     @functools.cached_property
     def hints(self) -> dict[str, Any]:
+        """Types of parameters and, as ``return``, of the result."""
+        return self.declared_hints()
+
+    def declared_hints(self) -> dict[str, Any]:
+        """The annotations as they stand in the source; CompileError if one is missing or unknown."""
         try:
             hints = inspect.get_annotations(self.fn, eval_str=True)
         except NameError as e:
