@@ -1,0 +1,5 @@
+"""``python -m tailbite`` is the ``tailbite`` command."""
+
+from .cli import main
+
+main()
