@@ -2,7 +2,8 @@
 
 A weight is an extension element for a sum of weight * column. With 52-bit multiply-add (AVX-512 IFMA) the products
 are added unreduced, in nine accumulators, and reduced once: weights come split in (low 52, high 12 bits), six words.
-At most 4096 terms may be added so. Elsewhere the same words are put together and multiplied plainly.
+At most ``MAX_TERMS`` terms may be added so; longer sums go in parts. Elsewhere the same words are put together and
+multiplied plainly.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ from ..lang import (
     madd52lo,
     u64,
     u64x8,
+    umin,
     unroll,
 )
 from ..lang.backend import Machine
 
 BLOCK = 32  # rows that the constraint interpreter handles at a time
 WEIGHT_WORDS = 6
-MAX_TERMS = 4096
+MAX_TERMS = 1365  # a term adds up to three 52-bit words to one accumulator: 3 * 1365 * 2^52 < 2^64
 MASK52 = (1 << 52) - 1
 
 
@@ -274,11 +276,13 @@ def kernels(machine: Machine) -> list[Function]:
                    block.offset(BLOCK * first_logup), first, rows)
             run_program(ops, op_count, block, first_op, rows)
             for i in range(0, rows, 8):
-                acc = sums.zero()
-                for k in range(zero_count):
-                    acc = sums.add(acc, block.load8(BLOCK * zeros[k] + i),
-                                   weight_at(weights.offset(WEIGHT_WORDS * k)))
-                total = sums.finish(acc)
+                total = (u64x8(0), u64x8(0), u64x8(0))
+                for part in range(0, zero_count, MAX_TERMS):
+                    acc = sums.zero()
+                    for k in range(part, part + umin(zero_count - part, MAX_TERMS)):
+                        acc = sums.add(acc, block.load8(BLOCK * zeros[k] + i),
+                                       weight_at(weights.offset(WEIGHT_WORDS * k)))
+                    total = ext_add(total, sums.finish(acc))
                 s = block.offset(BLOCK * first_logup)
                 at = u64(0)
                 step = (u64x8(0), u64x8(0), u64x8(0))
@@ -355,17 +359,20 @@ def kernels(machine: Machine) -> list[Function]:
     @function
     def weighted_sum(columns: Ptr[Ptr[u64]], count: u64, weights: Ptr[u64], out: Ptr[u64], stride: u64, lo: u64,
                      hi: u64) -> None:
-        """out = sum of weights[k] * columns[k] on rows lo .. hi - 1 (multiples of 16), at most MAX_TERMS columns."""
+        """out = sum of weights[k] * columns[k] on rows lo .. hi - 1 (multiples of 16)."""
         for i in range(lo, hi, 16):
-            one, two = sums.zero(), sums.zero()
-            for k in range(count):
-                p = columns[k]
-                w = weight_at(weights.offset(WEIGHT_WORDS * k))
-                p.prefetch(i + 16)
-                one = sums.add(one, p.load8(i), w)
-                two = sums.add(two, p.load8(i + 8), w)
-            store_ext(out, stride, i, sums.finish(one))
-            store_ext(out, stride, i + 8, sums.finish(two))
+            first, second = (u64x8(0), u64x8(0), u64x8(0)), (u64x8(0), u64x8(0), u64x8(0))
+            for part in range(0, count, MAX_TERMS):
+                one, two = sums.zero(), sums.zero()
+                for k in range(part, part + umin(count - part, MAX_TERMS)):
+                    p = columns[k]
+                    w = weight_at(weights.offset(WEIGHT_WORDS * k))
+                    p.prefetch(i + 16)
+                    one = sums.add(one, p.load8(i), w)
+                    two = sums.add(two, p.load8(i + 8), w)
+                first, second = ext_add(first, sums.finish(one)), ext_add(second, sums.finish(two))
+            store_ext(out, stride, i, first)
+            store_ext(out, stride, i + 8, second)
 
     @function
     def split_weights(weights: Ptr[u64], stride: u64, powers: Ptr[u64], out: Ptr[u64], lo: u64, rows: u64) -> None:

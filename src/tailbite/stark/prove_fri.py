@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..channel import Label, Writer
-from ..errors import ParameterError
 from ..field import GENERATOR, P, ExtInts, root_of_unity
 from ..hash import merkle
 from .job import Job, addresses, powers, split_weight, words
-from .kernels import MAX_TERMS, library
+from .kernels import library
 from .ntt import interpolate
 from .params import FINAL_LOG_DEGREE, fold_schedule
 from .prove_open import HeightTerms
@@ -49,8 +48,6 @@ def codeword(job: Job, terms: HeightTerms, log: int, zeta: ExtInts) -> Any:
 
 def _weighted(job: Job, columns: list[tuple[Any, ExtInts]], size: int) -> Any:
     """Sum of weight * column, shape (3, size)."""
-    if len(columns) > MAX_TERMS:
-        raise ParameterError(f"{len(columns)} columns of one height are opened, more than {MAX_TERMS}")
     out = np.zeros((3, size), dtype=np.uint64)
     if columns:
         table = addresses([c for c, _ in columns])

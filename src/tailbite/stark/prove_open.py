@@ -10,7 +10,7 @@ import numpy as np
 
 from ..field import P, ExtInts, add_ints, mul_ints, power_ints, root_of_unity, scale_ints
 from .job import Instance, Job, addresses, powers, words
-from .kernels import BLOCK, MAX_TERMS, library
+from .kernels import BLOCK, library
 from .prove_quotient import Quotient
 
 PIECE = 8 * BLOCK  # rows whose weights are split at a time
@@ -147,4 +147,4 @@ def _dot(job: Job, columns: list[Any], weights: Any, stride: int, points: Any, n
     return [(int(a) % P, int(b) % P, int(c) % P) for a, b, c in total]
 
 
-__all__ = ["MAX_TERMS", "DeepTerms", "HeightTerms", "open_at"]
+__all__ = ["DeepTerms", "HeightTerms", "open_at"]
