@@ -114,7 +114,7 @@ class Function:
         if scope["len"] is len:
             scope["len"] = _typed_len
         exec(code, scope)
-        return scope[self.name]
+        return scope[node.name]
 
     def __call__(self, *args: Any) -> Any:
         from .values import SliceValue, Value

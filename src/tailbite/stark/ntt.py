@@ -11,8 +11,8 @@ Write k = k0 + R k1 for the index of a coefficient. Three passes over memory, no
 3. Rows, forward. For each strip and coset, the twist x^k0, where x = g_t w_n^c is the point of the column (it has the
    scale g_t^k0 in it); then decimation in time over k0. The cosets are woven to natural order as they leave.
 
-Twists are powers of one point in bit-reversed order, made by doubling: no table is longer than a block. Roots of order up
-to 64 are powers of two, so that steps of radix 8, 16 and 64 only shift inside. Columns that fit the cache are one
+Twists are powers of one point in bit-reversed order, made by doubling, so that all tables are as short as a block.
+Roots of order up to 64 are powers of two: steps of radix 8, 16 and 64 only shift inside. Columns up to 2^17 are one
 block, and need only pass 2; columns below 2^9 take a plain scalar path.
 """
 
@@ -79,8 +79,8 @@ def twist_points(ratio: int, first: int, log_rows: int, block: int) -> np.ndarra
 
 
 def log_rows_of(log_n: int) -> int:
-    """Log of the number of rows."""
-    return 0 if log_n <= LOG_BLOCK else 4 if log_n <= 18 else 6 if log_n <= 22 else 10
+    """Log of the number of rows: few, as long as a block and its extension stay in a cache of 1 MiB."""
+    return 0 if log_n <= LOG_BLOCK else 4 if log_n <= 18 else 6 if log_n <= 21 else 8 if log_n <= 23 else 10
 
 
 class Scratch(threading.local):

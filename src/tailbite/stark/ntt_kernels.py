@@ -270,23 +270,18 @@ def twist(x: Ptr[u64], xs: u64, y: Ptr[u64], ys: u64, rows: u64, point: Ptr[u64]
 
     Rows of the strip that comes next, ``step`` words apart at ``ahead``, are fetched into the cache meanwhile.
     """
-    powers.store8(0, u64x8(1))
-    powers.store8(LANES, point.load8(0))
     y.store8(0, x.load8(0))
-    y.store8(ys, lazy_mul(x.load8(xs), point.load8(0)))
+    powers.store8(0, u64x8(1))
     ahead.prefetch(0)
-    ahead.prefetch(step)
-    half, squares = u64(2), point.offset(LANES)
+    half, squares = u64(1), point
     while half < rows:
         z = squares.load8(0)
-        for i in range(0, half, 2):
+        for i in range(half):
+            q = lazy_mul(powers.load8(LANES * i), z)
             k = half + i
-            q = [lazy_mul(powers.load8(LANES * (i + m)), z) for m in range(2)]
-            out = [lazy_mul(x.load8(xs * (k + m)), q[m]) for m in range(2)]
-            for m in unroll(range(2)):
-                ahead.prefetch(step * (k + m))
-                powers.store8(LANES * (k + m), q[m])
-                y.store8(ys * (k + m), out[m])
+            ahead.prefetch(step * k)
+            powers.store8(LANES * k, q)
+            y.store8(ys * k, lazy_mul(x.load8(xs * k), q))
         half, squares = half << 1, squares.offset(LANES)
 
 

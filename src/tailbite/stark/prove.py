@@ -47,7 +47,8 @@ def _prove(job: Job, keyed: Keyed, program: ProgramKey, fixed: FixedTree, output
         t.main_ext = extend_columns(t.main, job.params.log_blowup, job.pool)
     job.tell("main commitment", 0.2)
     main = _commit(job, instances, lambda t: t.main_ext)
-    ch.message(Label.MAIN_ROOT, main.root if main else [0] * 4)
+    if main is not None:
+        ch.message(Label.MAIN_ROOT, main.root)
 
     alpha = beta = (0, 0, 0)
     logup = None
@@ -60,7 +61,8 @@ def _prove(job: Job, keyed: Keyed, program: ProgramKey, fixed: FixedTree, output
             t.logup_ext = extend_columns(t.logup, job.params.log_blowup, job.pool)
         job.tell("bus commitment", 0.45)
         logup = _commit(job, talking, lambda t: t.logup_ext)
-        ch.message(Label.LOGUP_ROOT, logup.root if logup else [0] * 4)
+        assert logup is not None
+        ch.message(Label.LOGUP_ROOT, logup.root)
         ch.message(Label.SIGMA, [c for t in talking for c in t.sigma])
 
     combination = ch.challenge(Label.CONSTRAINT)

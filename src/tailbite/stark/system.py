@@ -15,11 +15,11 @@ import numpy as np
 
 from ..air.lint import lint
 from ..air.program import Program, compile_table
-from ..air.table import Bus, Table
+from ..air.table import AirError, Bus, Table
 from ..hash import merkle
 from ..hash.keccak import keccak256
 from .ntt import extension
-from .params import Params
+from .params import MAX_LOG_HEIGHT, MIN_LOG_HEIGHT, Params
 
 PROTOCOL_VERSION = 1
 MAGIC = int.from_bytes(b"tailbite", "little")
@@ -89,6 +89,30 @@ class System:
 
     def __post_init__(self) -> None:
         lint(self.tables, self.buses)
+        for p in self.programs:
+            self._check_table(p)
+        for bus in (self.start_bus, self.output_bus):
+            if bus is not None and (bus not in self.buses or len(bus.fields) != 2):
+                raise AirError(f"{self.name}: the verifier puts pairs on a registered bus, which {bus.name} is not")
+        if self.output_bus is not None and self.public_words:
+            raise AirError(f"{self.name}: the public output goes to a bus, so no constraint can read its words")
+
+    def _check_table(self, p: Program) -> None:
+        """What the verifier takes for granted about a table; raises :class:`AirError`."""
+        if not MIN_LOG_HEIGHT <= p.min_log <= p.max_log <= MAX_LOG_HEIGHT:
+            raise AirError(f"{p.name}: log heights {p.min_log} to {p.max_log} are not within "
+                           f"{MIN_LOG_HEIGHT} to {MAX_LOG_HEIGHT}")
+        if (p.fixed_in != 0) != (p.fixed_count != 0):
+            raise AirError(f"{p.name}: preprocessed columns and their tree ('fixed_in') go together")
+        if p.instances not in ((1,) if p.fixed_in else (1, 2)):
+            raise AirError(f"{p.name}: {p.instances} instances; allowed are 2, or 1 with preprocessed columns")
+        if any(c < p.fixed_count for c in p.following):
+            raise AirError(f"{p.name}: a preprocessed column has no following row")
+        given = np.shape(self.universal[p.name]) if p.name in self.universal else None
+        if given != ((p.fixed_count, 1 << p.max_log) if p.fixed_in == 1 else None):
+            raise AirError(f"{p.name}: universal columns of shape {given} for {p.fixed_count} of 2^{p.max_log} rows")
+        if p.fixed_in == 1 and p.min_log != p.max_log:
+            raise AirError(f"{p.name}: universal columns have one height, so min_log is max_log")
 
     @cached_property
     def programs(self) -> list[Program]:

@@ -36,7 +36,9 @@ class _Categories:
 def refusal(message: str) -> VerificationError:
     """The typed error of a refusal ``category: reason``."""
     category, _, _ = message.partition(":")
-    return _Categories.by_name.get(category, VerificationError)(message)
+    if category not in CATEGORIES:
+        category, message = "internal", f"internal: {message}"
+    return _Categories.by_name[category](message)
 
 
 def working_words(keyed: Keyed, proof_words: int) -> int:
@@ -61,7 +63,5 @@ def check_words(keyed: Keyed, program_id: bytes, words: Any, record: bool = Fals
         run(keyed.words, keyed.params_words, keyed.vm_words, identity,
             np.ascontiguousarray(words, dtype=np.uint64), memory, log)
     except Trap as e:
-        text = str(e)
-        _, _, reason = text.rpartition("assertion failed: ")
-        raise refusal(reason if reason != text or ": " not in text else f"internal: {text}") from None
+        raise refusal(str(e).rpartition("assertion failed: ")[2]) from None
     return events_of(log) if record else []

@@ -29,6 +29,7 @@ from .view import (
     PROGRAM,
     Scratch,
     count_logup,
+    count_main,
     number_terms,
     read_shape,
     reserve,
@@ -69,9 +70,10 @@ def verify(key: Slice[u64], params: Slice[u64], vm_id: Slice[u64], program_id: S
 
     # commitments
     none = proof[0:0]
-    main_root = message(ch, u64(int(Label.MAIN_ROOT)), u64(4))
+    main_root, logup_root, sigmas = none, none, none
+    if count_main(key, shape) != 0:
+        main_root = message(ch, u64(int(Label.MAIN_ROOT)), u64(4))
     alpha, beta = Ext(u64(0), u64(0), u64(0)), Ext(u64(0), u64(0), u64(0))
-    logup_root, sigmas = none, none
     with_messages = count_logup(key, shape)
     if with_messages != 0:
         alpha = challenge(ch, u64(int(Label.ALPHA)))

@@ -107,6 +107,8 @@ def read_shape(key: Slice[u64], logs: Slice[u64], program_logs: Slice[u64], blow
     slots = key[2]
     shape = Shape(slots, reserve(s, slots), reserve(s, slots), logs, reserve(s, slots), reserve(s, slots),
                   reserve(s, slots), reserve(s, slots), reserve(s, u64(64)), reserve(s, u64(64)), blowup, u64(0))
+    for k in range(length(shape.present)):
+        shape.present[k] = u64(0)
     at = u64(KEY_TABLES)
     slot = u64(0)
     programs = u64(0)
@@ -171,6 +173,16 @@ def number_terms(key: Slice[u64], shape: Shape) -> u64:
             term += 2
         log -= 1
     return term
+
+
+@function
+def count_main(key: Slice[u64], shape: Shape) -> u64:
+    """Main columns of all present tables."""
+    n = u64(0)
+    for i in range(shape.slots):
+        if shape.log[i] != 0:
+            n += table_at(key, shape.table[i]).main
+    return n
 
 
 @function

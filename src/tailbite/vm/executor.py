@@ -30,6 +30,7 @@ MAX_CYCLES = (1 << 30) - 1
 MAX_INPUT = (1 << 24) - 4
 MAX_DWORDS = 1 << 24
 SLICE = 4 << 22  # time of one compiled call
+FREE_PAGES = 1 << 10  # room for them at first, beyond what the program starts with
 LONGEST_TEXT = 1 << 16  # bytes of a printed text or panic message; longer ones are cut
 
 U64 = NDArray[np.uint64]
@@ -278,7 +279,7 @@ class _Run:
         self.registers = core.Registers(np.zeros(core.NOBODY + 1, np.uint64), np.zeros(core.NOBODY + 1, np.uint32))
         self.registers.x[2] = core.STACK
         self.initial, values = _initial_dwords(image, private_input)
-        pages = int(measured.memory.used[0]) if measured else 1024 + 2 * len(np.unique(self.initial >> PAGE_BITS))
+        pages = int(measured.memory.used[0]) if measured else FREE_PAGES + len(np.unique(self.initial >> PAGE_BITS))
         self.memory = Memory.of(pages, recording)
         self.library.fill(self.memory, self.initial, values)
         self.records = _records(measured)

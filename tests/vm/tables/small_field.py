@@ -9,6 +9,7 @@ the same result, the table determines it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class Search:
         left_out = {self.index[k] for k in skip}
         rules = {name: (e, {c for c, _ in e.columns()}) for name, e in self.lay.constraints}
         self.rules = [(e, cs) for name, (e, cs) in rules.items() if name not in drop and not cs & left_out]
-        writes = [i for i in self.lay.interactions if i.bus == REG and list(i.multiplicity.terms.values())[0] == 1]
+        writes = [i for i in self.lay.interactions if i.bus == REG and next(iter(i.multiplicity.terms.values())) == 1]
         self.result = writes[-1].entries[2:]
         self.wanted = {c for form in self.result for c in form.terms}
         self.unknown = set().union(self.wanted, *(cs for _, cs in rules.values())) - left_out - set(self.values)
@@ -86,7 +87,10 @@ class Search:
         if bus == "MSB":
             limb, sign = columns
             self._narrow(limb, range(LIMB if entries[1].terms else LIMB // 2))
-            if sign is not None and limb in self.unknown:
+            if sign is not None and limb in self.values:
+                self.values[sign] = self.values[limb] * 2 // LIMB
+                self.unknown.discard(sign)
+            elif sign is not None:
                 self.top[limb] = sign
                 self._narrow(sign, range(2))
         else:
@@ -105,6 +109,7 @@ class Search:
             if len(cs) == 1 and cs <= self.unknown:
                 (c,) = cs
                 self.domain[c] = self.domain[c][evaluate(e, {c: self.domain[c]}) == 0]
+        self.rules = [r for r in self.rules if len(r[1]) > 1 or not r[1] <= self.unknown]
         cases = len(self.origin)
         self._settle()
         while self.unknown and len(self.origin):
@@ -119,7 +124,7 @@ class Search:
 
     def _settle(self) -> None:
         """Apply the rules whose columns are known, and forget columns that nothing needs any more."""
-        for e, cs in [r for r in self.rules if not r[1] & self.unknown]:
+        for e, _ in [r for r in self.rules if not r[1] & self.unknown]:
             self._keep(evaluate(e, self.values) == 0)
         self.rules = [r for r in self.rules if r[1] & self.unknown]
         needed = self.wanted.union(*(cs for _, cs in self.rules))
@@ -141,25 +146,28 @@ class Search:
         self.origin = self.origin[which]
 
     def _extend(self) -> None:
-        """Make one more column known, by the way that adds the fewest assignments."""
+        """Make one more column known: of the rule that is cheapest to settle, its smallest one."""
         sample = {c: v[:: max(1, len(v) // 64)] for c, v in self.values.items()}
+        plans = []
+        for n, (e, cs) in enumerate(self.rules):
+            open_ = sorted((len(self.domain[c]), c) for c in cs & self.unknown)
+            if len(open_) == 1:
+                plans.append((self._cost(e, open_[0][1], sample), n, open_[0][1], e))
+            elif open_:
+                plans.append((float(np.prod([float(size) for size, _ in open_[:-1]])), n, open_[0][1], None))
+        _, _, column, rule = min(plans, key=lambda p: p[:2], default=(0, 0, min(self.unknown), None))
+        self._assign(column, rule)
+
+    def _cost(self, e: Expr, c: int, sample: Mapping[int, Any]) -> float:
+        """How many assignments one becomes when the rule settles column ``c``."""
         size = len(next(iter(sample.values())))
-        best, choice = min(((len(self.domain[c]) * size, c) for c in self.unknown))
-        rule = None
-        for e, cs in self.rules:
-            if len(cs & self.unknown) == 1:
-                (c,) = cs & self.unknown
-                solved = self._linear(e, c, sample, size)
-                if solved is not None:
-                    cost = int((solved[0] != 0).sum()) + len(self.domain[c]) * int((solved[0] == 0).sum())
-                    if cost <= best:
-                        best, choice, rule = cost, c, e
-        self._assign(choice, rule)
+        solved = self._linear(e, c, sample, size)
+        return len(self.domain[c]) * float(1 if solved is None else (solved[0] == 0).mean())
 
     def _linear(self, e: Expr, c: int, values: Mapping[int, Any], size: int) -> tuple[Any, Any] | None:
         """(s, t) with e = s c + t, if so it is. A cubic that is linear at four points is linear."""
         at = [np.broadcast_to(evaluate(e, {**values, c: x}), (size,)) for x in range(4)]
-        steps = [(y - x) % Q for x, y in zip(at, at[1:], strict=False)]
+        steps = [(y - x) % Q for x, y in pairwise(at)]
         return (steps[0], at[0]) if np.array_equal(steps[0], steps[1]) and np.array_equal(*steps[1:]) else None
 
     def _assign(self, c: int, rule: Expr | None) -> None:

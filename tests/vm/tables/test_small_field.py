@@ -75,9 +75,12 @@ def case(table: Table, op: Op, a: Any, b: Any) -> tuple[dict[str, Any], list[str
 
 
 def amounts(op: Op) -> range:
+    """Those that the decoder or the amount's lookups let through."""
     if op in (Op.SHI1_LH, Op.SHI1_RH):
         return range(5, 8)
-    return range(8) if op in (Op.SLL, Op.SRL, Op.SRA) else range(4) if op in (Op.SLLW, Op.SRLW, Op.SRAW) else range(1, 4)
+    if op in (Op.SLL, Op.SRL, Op.SRA):
+        return range(8)
+    return range(4) if op in (Op.SLLW, Op.SRLW, Op.SRAW) else range(1, 4)
 
 
 def operands(table: Table, op: Op, first: Iterable[int]) -> tuple[Any, Any]:
