@@ -111,9 +111,11 @@ def inverse(a: Any) -> Array:
 
 
 def affine(constant: int, terms: list[tuple[Array, int]], n: int) -> Array:
-    """constant + sum of coefficient * column, mod p; columns hold n elements, n a multiple of 8."""
+    """constant + sum of coefficient * column, mod p; ValueError unless columns hold n elements, a multiple of 8."""
+    keep = [np.ascontiguousarray(c, dtype=np.uint64) for c, _ in terms]
+    if n % 8 or any(c.shape != (n,) for c in keep):
+        raise ValueError(f"columns must hold {n} elements, a multiple of 8")
     out = np.empty(n, np.uint64)
-    keep = [np.ascontiguousarray(c) for c, _ in terms]
     addresses = np.array([c.ctypes.data for c in keep] or [0], dtype=np.uint64)
     weights = np.array([w % P for _, w in terms] or [0], dtype=np.uint64)
     library.affine_columns(addresses, weights, len(keep), constant % P, out, n)

@@ -336,6 +336,23 @@ def test_illegal_instructions():
     fails(IllegalInstruction, [asm("jalr", 1, 0, -4)], "pc 0xfffffffffffffffc")
     fails(IllegalInstruction, [*li(5, BASE), asm("jalr", 1, 5, 2)], "pc 0x10002")
     fails(IllegalInstruction, halt(), "pc 0x20000", entry=DATA)
+    with pytest.raises(IllegalInstruction, match="pc 0x10000, no code, after 0 cycles"):
+        execute(load_elf(elf_of_segments([], BASE)))
+
+
+def test_stretches_of_code_far_apart():
+    """Jumps find code in any of several segments, and nothing between them."""
+    def at(address: int, words: list[int]) -> tuple[int, int, bytes, int]:
+        return 5, address, struct.pack(f"<{len(words)}I", *words), 4 * len(words)
+
+    places = (0x100, 0x1000, 0x1040, 0x1084, 0x80000000, 0xFEFFFF00)
+    hop = [[*li(5, b), asm("jalr", 1, 5, 0)] for b in places[1:]]
+    chain = elf_of_segments([at(a, words) for a, words in zip(places, [*hop, halt()], strict=True)], places[0])
+    assert run_both(chain).counts[Op.JALR] == 5
+    for wrong in (0x0, 0x9C, 0x1080, 0x1100, 0x7FFFFFFC, 0xFEFFFF0C, 0xFFFFFFFC):
+        jump = elf_of_segments([at(places[0], [*li(5, wrong), asm("jalr", 1, 5, 0)]), at(0x1040, halt())], places[0])
+        with pytest.raises(IllegalInstruction, match=f"pc {wrong:#x}"):
+            execute(load_elf(jump))
 
 
 def test_illegal_words_matter_only_if_executed():
@@ -447,9 +464,9 @@ def test_errors_name_the_symbol():
 # ---------------------------------------------------------------- slices, growth, long gaps
 
 
-BODY = [*call(64, 1, DATA, 7), *(asm(name, T2, 8, 509) for name in ("sd", "ld", "sd")), *call(-2, DATA),
+BODY = [*call(64, 1, DATA, 7), *(asm(name, 9, 8, 509) for name in ("sd", "ld", "sd")), *call(-2, DATA),
         *call(1, DATA, 4), *call(-32), asm("addi", 8, 8, 1021), asm("addi", T2, T2, -1)]
-MIXED = elf([*li(T2, 3), *BODY, asm("bne", T2, ZERO, -4 * len(BODY)), *halt()], {DATA: b"committed"})
+MIXED = elf([*li(T2, 3), *li(9, 0x123456789ABCDEF0), *BODY, asm("bne", T2, ZERO, -4 * len(BODY)), *halt()], {DATA: b"committed"})
 
 
 def fields_of(log) -> list[np.ndarray]:

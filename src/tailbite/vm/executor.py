@@ -29,7 +29,7 @@ from .ops import COUNTER, REGISTERS, Call, Op
 MAX_CYCLES = (1 << 30) - 1
 MAX_INPUT = (1 << 24) - 4
 MAX_DWORDS = 1 << 24
-SLICE = 4 << 22  # time of one compiled call
+SLICE = 4 << 20  # time of one compiled call, well under 0.2 s
 FREE_PAGES = 1 << 10  # room for them at first, beyond what the program starts with
 LONGEST_TEXT = 1 << 16  # bytes of a printed text or panic message; longer ones are cut
 
