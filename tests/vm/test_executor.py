@@ -102,7 +102,7 @@ def operands(rng: random.Random) -> dict[int, int]:
 @pytest.mark.parametrize("name", R_TYPE)
 def test_register_instructions(name):
     rng = random.Random(name)
-    for _ in range(60):
+    for _ in range(30):
         registers = operands(rng)
         words = [asm(name, rng.choice((0, *range(16, 32))), rng.randrange(16), rng.randrange(16)) for _ in range(30)]
         agree(words, registers)
@@ -125,7 +125,7 @@ def test_lui_and_auipc():
 def test_branches(name):
     """Each decides whether an addition is skipped; the last ones jump backwards."""
     rng = random.Random(name)
-    for _ in range(60):
+    for _ in range(40):
         words = []
         for r in range(16, 31):
             words += [asm(name, rng.randrange(16), rng.randrange(16), 8), asm("addi", r, r, 1)]
@@ -466,7 +466,8 @@ def test_errors_name_the_symbol():
 
 BODY = [*call(64, 1, DATA, 7), *(asm(name, 9, 8, 509) for name in ("sd", "ld", "sd")), *call(-2, DATA),
         *call(1, DATA, 4), *call(-32), asm("addi", 8, 8, 1021), asm("addi", T2, T2, -1)]
-MIXED = elf([*li(T2, 3), *li(9, 0x123456789ABCDEF0), *BODY, asm("bne", T2, ZERO, -4 * len(BODY)), *halt()], {DATA: b"committed"})
+MIXED = elf([*li(T2, 3), *li(9, 0x123456789ABCDEF0), *BODY, asm("bne", T2, ZERO, -4 * len(BODY)), *halt()],
+            {DATA: b"committed"})
 
 
 def fields_of(log) -> list[np.ndarray]:

@@ -138,7 +138,12 @@ class Tree:
 
 
 def commit(heights: dict[int, list[Words]], pool: Any = None) -> Tree:
-    """Tree over ``{height: columns}``; each column has at least ``height`` words, heights are powers of two >= 8."""
+    """Tree over ``{height: columns}``, heights powers of two >= 8 and columns at least that long; else ValueError."""
+    for h, columns in heights.items():
+        if h < 8 or h & (h - 1) or len(columns) == 0:
+            raise ValueError(f"no matrix can join at {h} rows: heights are powers of two from 8 on, with columns")
+        if any(len(c) < h or c.dtype != np.uint64 or not c.flags.c_contiguous for c in columns):
+            raise ValueError(f"a column of height {h} must be a contiguous array of at least so many words")
     largest = max(heights)
     layers = [_row_digests(heights[largest], largest, pool)]
     m = largest // 2

@@ -31,7 +31,8 @@ LOG_SMALL = 9  # below, the scalar path
 LOG_BLOCK = 17  # up to here, a column is one block
 PAD = 16  # words between rows of the scratch memory, against aliasing of power-of-two strides
 SLICE = 1 << 20  # elements a compiled call works on, so that Ctrl-C works
-RADICES: dict[int, list[int]] = {  # stages: logs of the radices of the steps, in order of decimation in frequency
+# Stages: logs of the radices of the steps, in the order of decimation in frequency. Rows have 4 and 6 only.
+RADICES: dict[int, list[int]] = {
     0: [], 3: [3], 4: [4], 5: [3, 2], 6: [6], 7: [4, 3], 8: [4, 4], 9: [3, 6], 10: [4, 6], 11: [4, 4, 3],
 }
 

@@ -219,9 +219,10 @@ def make_wide_sweep(inverse: bool, of_lanes: bool) -> Any:
 
     @function
     def sweep(x: Ptr[u64], xs: u64, y: Ptr[u64], ys: u64, rows: u64, half: u64, tw: Ptr[u64]) -> None:
-        for start in range(0, rows, 64):
-            i, j = 64 * half * (start // (64 * half)) + start // 64 % half, start // 64 % half
-            a, b, factors = x.offset(xs * i), y.offset(ys * i), tw.offset(512 * j)
+        for transform in range(rows // 64):
+            j = transform % half
+            i = 64 * (transform - j) + j
+            a, b, factors = x.offset(xs * i), y.offset(ys * i), tw.offset(64 * LANES * j)
             if inverse:
                 outers(a, xs, b, ys, half)
                 inners(b, ys, b, ys, half, factors)
@@ -234,23 +235,17 @@ def make_wide_sweep(inverse: bool, of_lanes: bool) -> Any:
 
 def make_steps(inverse: bool, of_lanes: bool) -> Any:
     """The steps of a program, from rows ``xs`` apart at ``x`` to rows of eight words at ``y``."""
-    sweep4, sweep8, sweep16 = (make_sweep(k, inverse, of_lanes) for k in (2, 3, 4))
-    sweep64 = make_wide_sweep(inverse, of_lanes)
+    sweeps = {k: make_sweep(k, inverse, of_lanes) for k in ((2, 3, 4) if of_lanes else (4,))}
+    sweeps[6] = make_wide_sweep(inverse, of_lanes)
 
     @function
     def steps(x: Ptr[u64], xs: u64, y: Ptr[u64], rows: u64, count: u64, program: Ptr[u64], tables: Ptr[u64]) -> None:
         source, stride = x, xs
         for s in range(count):
             half, tw = program[3 * s + 1], tables.offset(program[3 * s + 2])
-            match program[3 * s]:
-                case 2:
-                    sweep4(source, stride, y, u64(LANES), rows, half, tw)
-                case 3:
-                    sweep8(source, stride, y, u64(LANES), rows, half, tw)
-                case 4:
-                    sweep16(source, stride, y, u64(LANES), rows, half, tw)
-                case _:
-                    sweep64(source, stride, y, u64(LANES), rows, half, tw)
+            for k in unroll(sweeps):
+                if program[3 * s] == k:
+                    sweeps[k](source, stride, y, u64(LANES), rows, half, tw)
             source, stride = y, u64(LANES)
 
     return steps

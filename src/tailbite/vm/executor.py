@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,6 +269,8 @@ def execute(image: Image, private_input: bytes = b"", max_cycles: int = MAX_CYCL
 class _Run:
     """A machine in its initial state; one that records needs the same run ``measured``."""
 
+    memory: Memory
+
     def __init__(self, image: Image, private_input: bytes, forge: Forge | None, measured: _Run | None = None) -> None:
         recording = measured is not None
         self.image = image
@@ -388,9 +390,10 @@ def _records(measured: _Run | None) -> Records:
     n, calls, keccaks = (int(done[k]) for k in (core.INSTRUCTIONS, core.EVENTS, core.KECCAKS))
     committed = len(measured.output) if measured else 0
     refreshes = (REGISTERS * int(done[core.TS])) // core.MAX_GAP + 1  # each spans more than MAX_GAP
-    return Records(n, np.zeros(n * len(core.WORDS), np.uint64), np.zeros(n * len(core.TIMES), np.uint32),
-                   *(np.zeros(size, np.uint64) for size in (
-                       calls * core.EVENT, keccaks * core.KECCAK, committed * core.BYTE, refreshes * core.REFRESH)))
+    sizes = (calls * core.EVENT, keccaks * core.KECCAK, committed * core.BYTE, refreshes * core.REFRESH)
+    arrays: list[Any] = [n, np.zeros(n * len(core.WORDS), np.uint64), np.zeros(n * len(core.TIMES), np.uint32),
+                         *(np.zeros(size, np.uint64) for size in sizes)]
+    return Records(*arrays)
 
 
 def _log(run: _Run) -> Log:
@@ -411,7 +414,7 @@ def _log(run: _Run) -> Log:
         ix, ts, a, b, r, o, ta, tb, td, m0, m1, tm0, tm1,
         Halts(*of(Call.HALT, at, pc, t17, t10)), commits, Prints(*of(Call.PRINT, at, pc, t17)),
         CycleReads(*of(Call.CYCLES, at, pc, t17, t10, x10)),
-        Keccaks(*of(Call.KECCAK, at, pc, x10, t17, t10), state, tm),
+        Keccaks(*[*of(Call.KECCAK, at, pc, x10, t17, t10), state, tm]),
         _committed_bytes(commits, _columns(records.bytes, core.BYTE)), Refreshes(*refreshes),
         Registers(run.registers.last[:REGISTERS].astype(np.uint64), run.registers.x[:REGISTERS]), _dwords(run))
 
@@ -432,7 +435,8 @@ def _committed_bytes(commits: Commits, columns: U64) -> CommittedBytes:
 def _dwords(run: _Run) -> Dwords:
     """All touched dwords, by ascending address."""
     m, pages = run.memory, int(run.memory.used[0])
-    place = np.flatnonzero(np.unpackbits(m.touched[:pages].astype("<u8").view(np.uint8), bitorder="little"))
+    touched: NDArray[np.uint8] = np.asarray(m.touched[:pages], "<u8").view(np.uint8)
+    place = np.flatnonzero(np.unpackbits(touched, bitorder="little"))
     index = m.page[place >> PAGE_BITS] << np.uint64(PAGE_BITS) | (place % 64).astype(np.uint64)
     order = np.argsort(index)
     index, place = index[order], place[order]

@@ -203,7 +203,8 @@ def test_padding(table: Chip) -> None:
 
 @pytest.mark.parametrize("table", SHAPES, ids=ids)
 def test_every_column_matters(table: Chip) -> None:
-    """But for those of the memory access on CBYTE rows that end a call."""
+    """But for those of the memory access on CBYTE rows that end a call. Another gap of REFRESH is another refresh,
+    and shows in what it sends."""
     trace = traces(many_calls(), [table])[table.name]
     real = messages(trace)[0].any(axis=1)
     assert real.any()
@@ -215,7 +216,10 @@ def test_every_column_matters(table: Chip) -> None:
             main[k] = plus(main[k], delta)
             other = as_trace(table, main)
             free = end & (name in idle)
-            assert (caught(trace, other) | ~real | free).all(), name
+            seen = caught(trace, other)
+            if table is REFRESH and name in ("g.0", "g.1"):
+                seen |= (messages(trace)[1] != messages(other)[1]).any(axis=1)
+            assert (seen | ~real | free).all(), name
             assert not (messages(other)[0] != messages(trace)[0])[free].any()
 
 
@@ -314,10 +318,10 @@ def test_bytes_come_from_memory() -> None:
 def test_false_offset_of_a_byte_has_no_key() -> None:
     _, found = committed(b"x", 0x1003)
     for offset in range(8):
-        e = {f"e__{j}": int(j == offset) for j in range(8)}
+        e = {f"e__{j}": u64([j == offset, 0]) for j in range(8)}  # the second row ends the call
         w = (0x1003 - offset) * pow(8, -1, P) % P
         forged = changed(found["CBYTE"], w=np.array([w, 0], np.uint64), **e)
-        assert not {"ptr"} & set(complaints(forged))
+        assert not {"ptr", "one"} & set(complaints(forged))
         assert (w < 2**29) == (offset == 3)
 
 

@@ -14,8 +14,8 @@ class Mstore(Chip):
     """Two neighbouring dwords as 16 bytes v; those under the store are replaced by bytes of rs2.
 
     Address, second dword and ``cross``: as for MLOAD.
-    Result: bytes v and bb are looked up and tied to memory and register by their tuples. New byte k is
-    v_k + sum over offsets j of e_j (bb_{k-j} - v_k), taken where k - j is below the width: always a byte, so the
+    Result: bytes v and b are looked up and tied to memory and register by their tuples. New byte k is
+    v_k + sum over offsets j of e_j (b_{k-j} - v_k), taken where k - j is below the width: always a byte, so the
     four new limbs are below 2^32.
     """
 
