@@ -19,6 +19,7 @@ from tailbite.stark.verifier import refusal as typed
 SMALL = ["fibonacci 5", "permutation 5 5 5", "squares 5", "echo 3"]
 TYPED = set(CATEGORIES) - {"internal"}
 MASK = (1 << 64) - 1
+LIKELY = np.array([0, 1, 5, 6, 26, MASK], dtype=np.uint64)
 
 
 # ---------------------------------------------------------------- honest proofs
@@ -111,7 +112,6 @@ def test_words_dropped_or_doubled(shape: str) -> None:
     made = proof(shape)
     for i in range(len(made.words)):
         assert made.refusal(np.delete(made.words, i)) in TYPED
-        # at the end, or before a word equal to the last one, doubling is appending
         assert made.refusal(np.insert(made.words, i, made.words[i])) in TYPED
 
 
@@ -122,15 +122,15 @@ def test_noise() -> None:
         for _ in range(400):
             kept = rng.integers(0, 60)
             noise = rng.integers(0, MASK, rng.integers(0, 2000), dtype=np.uint64, endpoint=True)
-            noise[rng.random(len(noise)) < rng.random()] = rng.choice([0, 1, 5, 6, 26, MASK])
+            noise[rng.random(len(noise)) < rng.random()] = rng.choice(LIKELY)
             assert made.refusal(np.concatenate([made.words[:kept], noise])) in TYPED
 
 
-def test_blocks_swapped_between_proofs() -> None:
-    """Two good proofs of one statement shape, spliced at every place."""
+def test_two_proofs_spliced() -> None:
+    """Two good proofs of one statement, cut anywhere behind it."""
     a, b = (make(permutation_case(5, [5], n)) for n in (20, 21))
-    assert a.refusal() == b.refusal() == "" and len(a.words) != 0
-    for i in range(14, min(len(a.words), len(b.words)) - 1, 3):
+    assert a.refusal() == b.refusal() == ""
+    for i in range(14, min(len(a.words), len(b.words)) - 1):
         assert a.refusal(np.concatenate([a.words[:i], b.words[i:]])) in TYPED
 
 

@@ -10,7 +10,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -363,26 +363,48 @@ class ArrayType:
         return Memory(self.elem, [zero] * self.n)
 
 
-class Ptr:
-    """``Ptr[T]`` in an annotation."""
+if TYPE_CHECKING:
+    T = TypeVar("T")
 
-    def __class_getitem__(cls, elem: Any) -> Any:
-        return PtrType(elem)
+    class Ptr(Generic[T]):
+        """``Ptr[T]`` in an annotation, as a type checker sees it."""
+
+        def __getitem__(self, i: Any) -> Any: ...
+        def __setitem__(self, i: Any, x: Any) -> None: ...
+        def load8(self, i: Any) -> Any: ...
+        def store8(self, i: Any, x: Any) -> None: ...
+        def stream8(self, i: Any, x: Any) -> None: ...
+        def prefetch(self, i: Any) -> None: ...
+        def offset(self, i: Any) -> Any: ...
+
+    class Slice(Ptr[T]):
+        """``Slice[T]`` in an annotation, as a type checker sees it."""
+
+        def __len__(self) -> int: ...
+
+    Array: Any
+else:
+
+    class Ptr:
+        """``Ptr[T]`` in an annotation."""
+
+        def __class_getitem__(cls, elem: Any) -> Any:
+            return PtrType(elem)
 
 
-class Slice:
-    """``Slice[T]`` in an annotation."""
+    class Slice:
+        """``Slice[T]`` in an annotation."""
 
-    def __class_getitem__(cls, elem: Any) -> Any:
-        return SliceType(elem)
+        def __class_getitem__(cls, elem: Any) -> Any:
+            return SliceType(elem)
 
 
-class Array:
-    """``Array[T, n]`` in an annotation; ``Array[T, n]()`` makes one, filled with zeros."""
+    class Array:
+        """``Array[T, n]`` in an annotation; ``Array[T, n]()`` makes one, filled with zeros."""
 
-    def __class_getitem__(cls, args: tuple[Any, int]) -> Any:
-        elem, n = args
-        return ArrayType(elem, int(n))
+        def __class_getitem__(cls, args: tuple[Any, int]) -> Any:
+            elem, n = args
+            return ArrayType(elem, int(n))
 
 
 class Memory:

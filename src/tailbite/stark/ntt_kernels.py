@@ -435,11 +435,11 @@ def small_ntt(x: Ptr[u64], n: u64, root: u64) -> None:
 
 @function
 def combine(u: Ptr[u64], v: Ptr[u64], n: u64, a: u64, b: u64) -> None:
-    """(u, v) = (a (u + v), b (u - v))."""
-    for i in range(n):
-        s, d = add(u[i], v[i]), sub(u[i], v[i])
-        u[i] = mul(s, a)
-        v[i] = mul(d, b)
+    """(u, v) = (a (u + v), b (u - v)), canonical; n is a multiple of 8."""
+    for i in range(0, n, LANES):
+        x, y = u.load8(i), v.load8(i)
+        u.store8(i, mul(add(x, y), u64x8(a)))
+        v.store8(i, mul(sub(x, y), u64x8(b)))
 
 
 KERNELS = [inverse_rows, blocks, forward_rows, weave, geometric, scale, small_ntt, combine]

@@ -146,7 +146,7 @@ class Search:
         self.origin = self.origin[which]
 
     def _extend(self) -> None:
-        """Make one more column known: the smallest of the rule that, once settled, leaves the fewest assignments."""
+        """Make one more column known: the smallest of the rule that is settled with the fewest assignments."""
         sample = {c: v[:: max(1, len(v) // 64)] for c, v in self.values.items()}
         plans = []
         for n, (e, cs) in enumerate(self.rules):
@@ -154,18 +154,18 @@ class Search:
             if len(open_) == 1:
                 plans.append((self._cost(e, open_[0][1], sample), n, open_[0][1], e))
             elif open_:
-                plans.append((float(np.prod([float(size) for size, _ in open_])) / Q, n, open_[0][1], None))
+                most = float(np.prod([float(size) for size, _ in open_[:-1]]))
+                plans.append((most * most * len(self.domain[open_[-1][1]]) / Q, n, open_[0][1], None))
         _, _, column, rule = min(plans, key=lambda p: p[:2], default=(0, 0, min(self.unknown), None))
         self._assign(column, rule)
 
     def _cost(self, e: Expr, c: int, sample: Mapping[int, Any]) -> float:
-        """How many assignments one becomes, about, when the rule settles column ``c``."""
-        size = len(next(iter(sample.values())))
-        solved = self._linear(e, c, sample, size)
+        """0 if the rule gives column ``c`` one value, else a measure like that of other rules."""
+        solved = self._linear(e, c, sample, len(next(iter(sample.values()))))
         if solved is None:
             return float(len(self.domain[c]))
         s, t = solved
-        return len(self.domain[c]) * float((s != 0).mean() / Q + ((s == 0) & (t == 0)).mean())
+        return len(self.domain[c]) * float(((s == 0) & (t == 0)).mean())
 
     def _linear(self, e: Expr, c: int, values: Mapping[int, Any], size: int) -> tuple[Any, Any] | None:
         """(s, t) with e = s c + t, if so it is. A cubic that is linear at four points is linear."""

@@ -1,0 +1,424 @@
+"""Provers that do not keep to the rules: wrong witnesses, lies on the way, and systems that must not be built."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import reference_verifier as ref
+from airs import Squares, squares_columns
+from cases import (
+    AT,
+    OUT,
+    SHAPES,
+    START,
+    Begin,
+    Case,
+    Emit,
+    column_words,
+    echo_case,
+    fibonacci,
+    fibonacci_case,
+    make,
+    permutation_case,
+    proof,
+    refusal,
+    squares_case,
+    word,
+)
+
+from tailbite.air import Bus, Table, fixed, selector, token
+from tailbite.air.check import Trace, check
+from tailbite.air.table import AirError
+from tailbite.channel import Label
+from tailbite.field import P
+from tailbite.stark import prove as prover
+from tailbite.stark import prove_fri, prove_quotient
+from tailbite.stark.params import preset
+from tailbite.stark.system import System, commit_fixed, program_key
+
+# ---------------------------------------------------------------- wrong witnesses
+
+
+def wrong_step(da: int, db: int) -> Case:
+    """Fibonacci with one wrong step in row 6."""
+    rows, (a, b) = [], (1, 1)
+    for i in range(32):
+        rows.append((a, b))
+        a, b = (b + da * (i == 6)) % P, (a + b + db * (i == 6)) % P
+    return Case(fibonacci(), word(1) + word(1) + word(rows[-1][1]), {0: column_words(*zip(*rows, strict=True))})
+
+
+def wrong_public(i: int) -> Case:
+    """Fibonacci with another public word ``i``."""
+    case = fibonacci_case(5)
+    out = bytearray(case.output)
+    out[8 * i] ^= 1
+    return case._replace(output=bytes(out))
+
+
+def changed(case: Case, slot: int, column: int, row: int, value: int) -> Case:
+    """One cell of a witness changed."""
+    witness = {k: w.copy() for k, w in case.witness.items() if w is not None}
+    witness[slot][column, row] = value
+    return case._replace(witness={**case.witness, **witness})
+
+
+def doubled(slot: int, column: int) -> Case:
+    """A message counted twice by its sender or receiver, and balanced by two on the other side."""
+    case = permutation_case(5, [5], 20)
+    sent, got = (case.witness[k].copy() for k in (0, 1))
+    if slot == 0:
+        sent[0, 0] = 2
+        free = np.nonzero(got[0] == 0)[0][0]
+        got[0, free], got[2, free] = 1, sent[1, 0]
+    else:
+        got[column, 0] = 2
+        sent[:, 20] = 1, got[2 + column, 0]
+    return case._replace(witness={0: sent, 1: got})
+
+
+def wrong_square(start: bool) -> Case:
+    """The running sum of squares begins, or goes on, one too high."""
+    case = squares_case(6)
+    total = case.witness[1].copy()
+    total[1, 0 if start else 20:] += np.uint64(1)
+    return case._replace(witness={**case.witness, 1: total}, output=word(int(total[1, -1])))
+
+
+def wrong_lookup() -> Case:
+    """A square that the lookup table does not have, with a sum to match."""
+    case = squares_case(6)
+    total = case.witness[1].copy()
+    total[0, 9] += np.uint64(1)
+    total[1, 9:] += np.uint64(1)
+    return case._replace(witness={**case.witness, 1: total}, output=word(int(total[1, -1])))
+
+
+WRONG: dict[str, tuple[Callable[[], Case], str]] = {
+    "FIB.step.a": (lambda: wrong_step(1, 0), "constraints"),
+    "FIB.step.b": (lambda: wrong_step(0, 1), "constraints"),
+    "FIB.first.a": (lambda: wrong_public(0), "constraints"),
+    "FIB.first.b": (lambda: wrong_public(1), "constraints"),
+    "FIB.result": (lambda: wrong_public(2), "constraints"),
+    "SOURCE.on.bit": (lambda: doubled(0, 0), "constraints"),
+    "SINK.on.bit": (lambda: doubled(1, 0), "constraints"),
+    "SINK.two.bit": (lambda: doubled(1, 1), "constraints"),
+    "SOURCE.bus LOOP": (lambda: changed(permutation_case(6, [5], 64), 0, 1, 3, 5), "balance"),
+    "SINK.bus LOOP": (lambda: changed(permutation_case(9, [7, 6], 384), 2, 0, 7, 0), "balance"),
+    "GIVEN.start": (lambda: wrong_square(True), "constraints"),
+    "GIVEN.sum": (lambda: wrong_square(False), "constraints"),
+    "GIVEN.bus SQUARE": (wrong_lookup, "balance"),
+    "SQUARES.bus SQUARE": (lambda: changed(squares_case(6), 0, 0, 11, 40), "balance"),
+    "EMIT.bus AT": (lambda: changed(echo_case(b"abc"), 2, 1, 0, 1), "balance"),
+    "verifier.bus OUT": (lambda: echo_case(b"abc")._replace(output=b"abd"), "balance"),
+    "verifier.bus OUT (length)": (lambda: echo_case(b"abc")._replace(output=b"abc\0"), "balance"),
+    "verifier.bus START": (lambda: echo_case(b"abc")._replace(entry=4), "balance"),
+}
+
+
+def failures(case: Case) -> set[str]:
+    """Names of what the trace check finds."""
+    system, traces = case.system, []
+    for slot, main in case.witness.items():
+        k = system.slots[slot][0]
+        columns = squares_columns() if system.tables[k].name == "SQUARES" else case.fixed.get(k, np.zeros((0, 0)))
+        traces.append(Trace(system.tables[k], columns, np.zeros((0, 0)) if main is None else main))
+    publics = [int.from_bytes(case.output[8 * i:8 * i + 8], "little") for i in range(system.public_words)]
+    terms = []
+    if system.start_bus is not None:
+        terms = [(START.id, (case.entry, 4), 1), *((OUT.id, (i, b), -1) for i, b in enumerate(case.output))]
+    return {f"{f.table}.{f.name}" for f in check(traces, publics, terms)}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_witness(name: str) -> None:
+    build, category = WRONG[name]
+    case = build()
+    found = failures(case)
+    if category == "constraints":
+        assert found == {name}, "the witness is to break this rule and no other"
+    else:
+        assert found and all(".bus " in f for f in found)
+    assert make(case).refusal() == category
+
+
+@pytest.mark.parametrize("shape", ["fibonacci 5", "permutation 9 7 6", "squares 6", "echo 3"])
+def test_trace_check_passes_good_witnesses(shape: str) -> None:
+    assert failures(SHAPES[shape]) == set()
+
+
+def test_tables_left_out_or_out_of_order() -> None:
+    case = permutation_case(6, [5, 5], 64)
+    assert make(case).refusal() == ""
+    w = case.witness
+    for witness in ({1: w[1], 2: w[2]}, {0: w[0], 2: w[1]}, {0: w[0], 1: w[1], 2: np.zeros((4, 64), np.uint64)}):
+        assert make(case._replace(witness=witness)).refusal() == "shape"
+    assert make(case._replace(witness={0: w[0]})).refusal() == "balance"
+    case = squares_case(6)
+    for left in (0, 1):
+        assert make(case._replace(witness={left: case.witness[left]})).refusal() == "shape"
+
+
+# ---------------------------------------------------------------- lies on the way
+
+
+def test_other_preprocessed_columns() -> None:
+    """The trees that are opened are those of the key, not the prover's."""
+    case = squares_case(6)
+    fake = squares_columns()
+    fake[1, 3] = 10
+    keyed = case.system.keyed(preset("fast"))
+    lying = copy.copy(keyed)
+    lying.universal = commit_fixed({0: fake}, 1)
+    tree = commit_fixed(case.fixed, 1)
+    other = commit_fixed({1: case.fixed[1][:, ::-1].copy()}, 1)
+    key = program_key(keyed, 0, tree)
+    for k, t, expected in ((keyed, tree, ""), (lying, tree, "constraints"), (keyed, other, "constraints")):
+        words, _ = prover.prove(k, key, t, case.output, case.witness)
+        assert refusal(keyed, key.id(keyed), words) in (expected, "opening", "balance")
+
+
+def lie(monkeypatch: Any, case: Case) -> None:
+    """Make the prover claim the quotient value that the constraints at zeta demand (one table, no buses)."""
+    run = ref.Run(case.system.keyed(preset("fast")), [])
+    run.output_words = [int.from_bytes(case.output[k:k + 8], "little") for k in range(0, len(case.output), 8)]
+    quotients, open_at = prove_quotient.quotients, prover.open_at
+
+    def keep_challenge(job: Any, instances: Any, challenge: Any, *rest: Any) -> Any:
+        run.combination = challenge
+        return quotients(job, instances, challenge, *rest)
+
+    def opened(job: Any, instances: Any, qs: Any, zeta: Any) -> Any:
+        terms = open_at(job, instances, qs, zeta)
+        (t,) = instances
+        run.zeta, values = zeta, terms.values
+        n = len(t.main)
+        slot = ref.Slot(t.program, t.log, [], values[:n], values[n:-2])
+        total = ref.ZERO
+        for c in reversed(run.table_constraints(slot)):
+            total = ref.add(c, ref.mul(total, run.combination))
+        zeta_n = ref.power(zeta, 1 << t.log)
+        quotient = ref.mul(total, ref.inverse(ref.sub(zeta_n, ref.ONE)))
+        values[-2] = ref.sub(quotient, ref.mul(zeta_n, values[-1]))
+        return terms
+
+    monkeypatch.setattr(prove_quotient, "quotients", keep_challenge)
+    monkeypatch.setattr(prover, "open_at", opened)
+
+
+@pytest.mark.parametrize("log", [5, 8])
+def test_lie_about_the_quotient(log: int, monkeypatch: Any) -> None:
+    """A claimed value that satisfies the constraints, but is not the committed column's: FRI finds out."""
+    good, bad = fibonacci_case(log), fibonacci_case(log)._replace(output=word(1) + word(1) + word(7))
+    assert make(bad).refusal() == "constraints"
+    lie(monkeypatch, good)
+    assert make(good).refusal() == ""
+    lie(monkeypatch, bad)
+    assert make(bad).refusal() == "fri"
+
+
+def test_lie_about_a_joining_codeword(monkeypatch: Any) -> None:
+    """Each height's codeword is tested, the largest and those that join."""
+    case, codeword = SHAPES["permutation 9 7 6"], prove_fri.codeword
+    for victim in (9, 7, 6):
+        def spoilt(job: Any, terms: Any, log: int, zeta: Any, victim: int = victim) -> Any:
+            out = codeword(job, terms, log, zeta)
+            if log == victim:
+                out[0] = np.roll(out[0], 1)
+            return out
+
+        monkeypatch.setattr(prove_fri, "codeword", spoilt)
+        assert make(case).refusal() == "fri"
+    monkeypatch.setattr(prove_fri, "codeword", codeword)
+    assert make(case).refusal() == ""
+
+
+@pytest.mark.parametrize(("label", "which"), [
+    (Label.FRI_BETA, 0), (Label.FRI_BETA, 2), (Label.FRI_LAMBDA, 0), (Label.BATCHING, 0), (Label.BATCHING, 4),
+    (Label.ALPHA, 0), (Label.BETA, 0), (Label.CONSTRAINT, 0), (Label.ZETA, 0)])
+def test_another_challenge(label: Label, which: int, monkeypatch: Any) -> None:
+    """A prover that works with a challenge of its own choice."""
+    challenge = prover.Writer.challenge
+    count = iter(range(1000))
+
+    def chosen(self: Any, wanted: Label) -> Any:
+        x = challenge(self, wanted)
+        return (5, 6, 7) if wanted == label and next(count) == which else x
+
+    case = SHAPES["permutation 9 7 6"]
+    monkeypatch.setattr(prover.Writer, "challenge", chosen)
+    assert make(case).refusal() in {"balance", "constraints", "fri"}
+    assert next(count) > which, "the challenge was drawn"
+
+
+def test_other_queries(monkeypatch: Any) -> None:
+    below = prover.Writer.challenge_below
+    monkeypatch.setattr(prover.Writer, "challenge_below", lambda self, label, bound: below(self, label, bound) ^ 1)
+    assert make(SHAPES["squares 6"]).refusal() == "opening"
+
+
+def test_final_polynomial_of_higher_degree(monkeypatch: Any) -> None:
+    """Of a column that is no polynomial of its height, the rest does not fit in the final polynomial."""
+    extend = prover.extend_columns
+
+    def spoilt(columns: Any, *rest: Any) -> Any:
+        out = extend(columns, *rest)
+        out[0, 1::2] = out[0, ::2]
+        return out
+
+    monkeypatch.setattr(prover, "extend_columns", spoilt)
+    assert make(fibonacci_case(5)).refusal() in {"fri", "constraints"}
+
+
+# ---------------------------------------------------------------- systems with holes
+
+
+class Idle(Table):
+    """Talks to nobody."""
+
+    name = "IDLE"
+    constraint_count = 1
+    x = token("anything, and all rows alike")
+
+    def rules(t) -> None:
+        t.zero("same", t.next(t.x) - t.x)
+
+
+class Maybe(Begin):
+    """BEGIN, if it is wanted."""
+
+    required = False
+
+
+def test_messages_of_the_verifier_need_a_table_that_talks() -> None:
+    """Without one no challenges are drawn; 1 / (0 - 1) + 2 / (0 - 2) times -1 would balance two bytes of output."""
+    system = System("hole", [Idle(), Maybe(), Emit()], [START, OUT, AT, Bus(3, "CELL", ("index", "byte"), True)],
+                    start_bus=START, output_bus=OUT)
+    idle = {0: np.full((1, 32), 5, dtype=np.uint64)}
+    for output in (b"", b"x", b"ab"):
+        assert make(Case(system, output, idle)).refusal() == "balance"
+    begin = np.zeros((2, 32), dtype=np.uint64)
+    begin[0, 0] = 1
+    assert make(Case(system, b"", {**idle, 1: begin})).refusal() == ""
+
+
+class Constant(Table):
+    """Preprocessed columns alone."""
+
+    name = "CONSTANT"
+    fixed_in = "program"
+    required = True
+    constraint_count = 1
+    x, y = fixed("x"), fixed("x^2")
+
+    def rules(t) -> None:
+        t.zero("square", t.x * t.x - t.y)
+
+
+def test_no_main_columns_no_main_root() -> None:
+    """Nothing is sent that nothing checks."""
+    x = np.arange(64, dtype=np.uint64)
+    system = System("constant", [Constant()], [])
+    made = make(Case(system, b"", {0: None}, {0: column_words(x, x * x)}))
+    assert made.refusal() == ""
+    assert Label.MAIN_ROOT not in [e[0] for e in made.events]
+    for i in range(len(made.words)):
+        words = made.words.copy()
+        words[i] ^= np.uint64(2)
+        assert made.refusal(words) not in ("", "internal"), i
+    assert make(Case(system, b"", {0: None}, {0: column_words(x, x * x + 1)})).refusal() == "constraints"
+
+
+class Optional(Squares):
+    """SQUARES, if it is wanted."""
+
+    required = False
+
+
+class Short(Constant):
+    """CONSTANT of any height, under another name."""
+
+    name = "SHORT"
+
+
+def test_absent_universal_table() -> None:
+    """Its rows are opened but say nothing; it must not be higher than all tables of the proof."""
+    from airs import SQUARE
+
+    system = System("optional", [Optional(), Short()], [SQUARE], universal={"SQUARES": squares_columns()})
+    for log, expected in ((6, ""), (7, ""), (5, "shape")):
+        x = np.arange(1 << log, dtype=np.uint64)
+        made = make(Case(system, b"", {1: None}, {1: column_words(x, x * x)}))
+        assert made.refusal() == expected, log
+    for i in range(len(made.words)):
+        words = made.words.copy()
+        words[i] ^= np.uint64(1 << 40)
+        assert made.refusal(words) not in ("", "internal"), i
+
+
+def table(**attributes: Any) -> Table:
+    """IDLE with other attributes."""
+    return type("Other", (Idle,), attributes)()
+
+
+def fixed_table(rules: Any = None, **attributes: Any) -> Table:
+    """CONSTANT with other attributes."""
+    return type("Other", (Constant,), {**({"rules": rules} if rules else {}), **attributes})()
+
+
+class Reader(Table):
+    """Reads the public output's words."""
+
+    name = "READER"
+    constraint_count = 2
+    on, x = selector("in use"), token("value")
+
+    def rules(t) -> None:
+        t.zero("public", t.first * (t.x - t.public(0)))
+        t.receive(START, (t.x, 4), t.on)
+
+
+UNSOUND: dict[str, Callable[[], System]] = {
+    "too low": lambda: System("s", [table(min_log=4)], []),
+    "too high": lambda: System("s", [table(max_log=27)], []),
+    "no height": lambda: System("s", [table(min_log=9, max_log=8)], []),
+    "no instance": lambda: System("s", [table(instances=0)], []),
+    "three instances": lambda: System("s", [table(instances=3)], []),
+    "two instances of preprocessed rows": lambda: System("s", [fixed_table(instances=2)], []),
+    "preprocessed rows in no tree": lambda: System("s", [fixed_table(fixed_in="")], []),
+    "a tree without columns": lambda: System("s", [table(fixed_in="program")], []),
+    "preprocessed following row": lambda: System(
+        "s", [fixed_table(lambda t: t.zero("square", t.next(t.x) - t.y))], []),
+    "universal columns missing": lambda: System("s", [fixed_table(fixed_in="universal", min_log=6, max_log=6)], []),
+    "universal columns of another height": lambda: System(
+        "s", [fixed_table(fixed_in="universal", min_log=5, max_log=5)], [], {"CONSTANT": squares_columns()}),
+    "universal columns of two heights": lambda: System(
+        "s", [fixed_table(fixed_in="universal", max_log=6)], [], {"CONSTANT": squares_columns()}),
+    "universal columns of a program's table": lambda: System(
+        "s", [fixed_table(max_log=6)], [], {"CONSTANT": squares_columns()}),
+    "start bus not registered": lambda: System("s", [Idle()], [], start_bus=START),
+    "output bus of one entry": lambda: System("s", [Idle()], [AT], output_bus=AT),
+    "output both words and bytes": lambda: System("s", [Reader()], [START, OUT], output_bus=OUT),
+}
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_system_is_refused(name: str) -> None:
+    with pytest.raises(AirError):
+        UNSOUND[name]()
+
+
+def test_systems_next_to_those_are_built() -> None:
+    System("s", [table(min_log=5, max_log=26, instances=2)], [])
+    System("s", [fixed_table()], [])
+    System("s", [fixed_table(fixed_in="universal", min_log=6, max_log=6)], [], {"CONSTANT": squares_columns()})
+    System("s", [Idle()], [START, OUT], start_bus=START, output_bus=OUT)
+    System("s", [Reader()], [START])
+
+
+def test_proof_helper_is_honest() -> None:
+    assert proof("fibonacci 5").refusal() == ""
