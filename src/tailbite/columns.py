@@ -9,6 +9,7 @@ import numpy as np
 from .field import P, add, canon, inv, lazy_add, lazy_mul, mul, sub
 from .lang import Ptr, cpu, function, u64, u64x8
 
+PIECE = 1 << 20  # elements that one compiled call inverts
 Array = np.ndarray[Any, np.dtype[np.uint64]]
 
 
@@ -106,7 +107,8 @@ def inverse(a: Any) -> Array:
     """1/a mod p, 0 where a = 0."""
     x = np.ascontiguousarray(a, dtype=np.uint64)
     out = np.empty_like(x)
-    library.inverse_columns(x, out, len(x))
+    for lo in range(0, len(x), PIECE):
+        library.inverse_columns(x[lo:lo + PIECE], out[lo:lo + PIECE], min(PIECE, len(x) - lo))
     return out
 
 

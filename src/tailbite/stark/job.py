@@ -15,6 +15,7 @@ from .kernels import library
 from .params import Params
 
 Progress = Callable[[str, float], None]
+LONGEST = 1 << 16  # rows that one compiled call handles, so that an interruption is noticed soon
 
 
 @dataclass
@@ -59,8 +60,8 @@ class Job:
         return [fn(x) for x in items] if self.pool is None else list(self.pool.map(fn, items))
 
     def ranges(self, n: int, least: int) -> list[tuple[int, int]]:
-        """Split 0..n in pieces, multiples of ``least``, a few for each thread."""
-        step = max(least, -(-n // (4 * self.threads)) // least * least)
+        """Split 0..n in pieces, multiples of ``least``, a few for each thread, none longer than a moment."""
+        step = min(max(least, -(-n // (4 * self.threads)) // least * least), LONGEST)
         return [(lo, min(lo + step, n)) for lo in range(0, n, step)]
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -126,9 +127,11 @@ class Extension:
         order = bit_reversal(m).reshape(-1, 8, 8, 8).transpose(0, 2, 3, 1).ravel()
         scales = [powers_of(pow(g, self.rows, P), block, pow(self.n, -1, P))[order] for g in shifts]
         at = int(offsets[-1])
-        return Plan(r, self.rows, block, self.region // self.rows, self.region, len(shifts), len(row_steps),
-                    len(block_steps), at, at + r * block * (1 + len(shifts)), np.array(program, dtype=np.uint64),
-                    np.concatenate([*(table for *_, table in steps), *points, *scales]))
+        fields: list[Any] = [
+            r, self.rows, block, self.region // self.rows, self.region, len(shifts), len(row_steps), len(block_steps),
+            at, at + r * block * (1 + len(shifts)), np.array(program, dtype=np.uint64),
+            np.concatenate([*(table for *_, table in steps), *points, *scales])]
+        return Plan(*fields)
 
     def _shifts(self) -> list[int]:
         """The g_t."""

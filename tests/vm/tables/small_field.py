@@ -8,7 +8,7 @@ the same result, the table determines it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -58,10 +58,12 @@ class Search:
     """
 
     def __init__(self, table: Table, given: Mapping[str, Any], skip: Collection[str] = (),
-                 drop: Collection[str] = ()) -> None:
-        """``skip`` lists columns that are left out, with the rules that use them; ``drop`` rules that are ignored."""
+                 drop: Collection[str] = (), order: Sequence[str] = ()) -> None:
+        """``skip`` lists columns that are left out, with the rules that use them; ``drop`` rules that are ignored;
+        ``order`` columns that are best tried early."""
         self.lay = table.layout
         self.index = {name: k for k, name in enumerate(self.lay.columns)}
+        self.order = [self.index[name] for name in order]
         n = max(np.size(v) for v in given.values())
         self.values = {self.index[k]: np.broadcast_to(np.asarray(v, dtype=np.int64) % Q, (n,))
                        for k, v in given.items()}
@@ -146,47 +148,49 @@ class Search:
         self.origin = self.origin[which]
 
     def _extend(self) -> None:
-        """Make one more column known: the smallest of the rule that is settled with the fewest assignments."""
+        """Make one more column known.
+
+        First those that rules give one value; then as ``order`` says; then a column of the rule that is settled with
+        the fewest assignments.
+        """
         sample = {c: v[:: max(1, len(v) // 64)] for c, v in self.values.items()}
+        single: dict[int, list[Expr]] = {}
+        for e, cs in self.rules:
+            if len(cs & self.unknown) == 1:
+                single.setdefault(*(cs & self.unknown), []).append(e)
         plans = []
-        for n, (e, cs) in enumerate(self.rules):
+        for c, rules in single.items():
+            given = self._solve(rules, c, sample, len(next(iter(sample.values()))))[0]
+            plans.append((len(self.domain[c]) * float((~given).mean()), c))
+        for _, cs in self.rules:
             open_ = sorted((len(self.domain[c]), c) for c in cs & self.unknown)
-            if len(open_) == 1:
-                plans.append((self._cost(e, open_[0][1], sample), n, open_[0][1], e))
-            elif open_:
+            if len(open_) > 1:
                 most = float(np.prod([float(size) for size, _ in open_[:-1]]))
-                plans.append((most * most * len(self.domain[open_[-1][1]]) / Q, n, open_[0][1], None))
-        _, _, column, rule = min(plans, key=lambda p: p[:2], default=(0, 0, min(self.unknown), None))
-        self._assign(column, rule)
+                plans.append((most * most * len(self.domain[open_[-1][1]]) / Q, open_[0][1]))
+        least, column = min(plans, default=(0, min(self.unknown)))
+        if least > 0:
+            column = next((c for c in self.order if c in self.unknown), column)
+        self._assign(column, single.get(column, []))
 
-    def _cost(self, e: Expr, c: int, sample: Mapping[int, Any]) -> float:
-        """0 if the rule gives column ``c`` one value, else a measure like that of other rules."""
-        solved = self._linear(e, c, sample, len(next(iter(sample.values()))))
-        if solved is None:
-            return float(len(self.domain[c]))
-        s, t = solved
-        return len(self.domain[c]) * float(((s == 0) & (t == 0)).mean())
+    def _solve(self, rules: list[Expr], c: int, values: Mapping[int, Any], size: int) -> tuple[Any, Any]:
+        """Where the rules give column ``c`` one value, and that value."""
+        given, value = np.zeros(size, bool), np.zeros(size, np.int64)
+        for e in rules:
+            at = [np.broadcast_to(evaluate(e, {**values, c: x}), (size,)) for x in range(4)]
+            steps = [(y - x) % Q for x, y in pairwise(at)]
+            if np.array_equal(steps[0], steps[1]) and np.array_equal(*steps[1:]):  # of degree 3 at most, hence linear
+                now = ~given & (steps[0] != 0)
+                value = np.where(now, -at[0] * INVERSE[steps[0]] % Q, value)
+                given |= now
+        return given, value
 
-    def _linear(self, e: Expr, c: int, values: Mapping[int, Any], size: int) -> tuple[Any, Any] | None:
-        """(s, t) with e = s c + t, if so it is. A cubic that is linear at four points is linear."""
-        at = [np.broadcast_to(evaluate(e, {**values, c: x}), (size,)) for x in range(4)]
-        steps = [(y - x) % Q for x, y in pairwise(at)]
-        return (steps[0], at[0]) if np.array_equal(steps[0], steps[1]) and np.array_equal(*steps[1:]) else None
-
-    def _assign(self, c: int, rule: Expr | None) -> None:
-        domain, n = self.domain[c], len(self.origin)
-        if rule is None:
-            self._keep(np.repeat(np.arange(n), len(domain)))
-            column = np.tile(domain, n)
-        else:
-            solved = self._linear(rule, c, self.values, n)
-            if solved is None:
-                return self._assign(c, None)
-            s, t = solved
-            open_ = np.nonzero((s == 0) & (t == 0))[0]
-            one = np.nonzero(s != 0)[0]
-            self._keep(np.concatenate([one, np.repeat(open_, len(domain))]))
-            column = np.concatenate([-t[one] * INVERSE[s[one]] % Q, np.tile(domain, len(open_))])
+    def _assign(self, c: int, rules: list[Expr]) -> None:
+        """Column ``c`` takes the value that ``rules`` give it, or all of its domain."""
+        domain = self.domain[c]
+        given, value = self._solve(rules, c, self.values, len(self.origin))
+        one, free = np.nonzero(given)[0], np.nonzero(~given)[0]
+        self._keep(np.concatenate([one, np.repeat(free, len(domain))]))
+        column = np.concatenate([value[one], np.tile(domain, len(free))])
         self.values[c] = column
         self.unknown.discard(c)
         self._keep(np.isin(column, domain))
@@ -196,10 +200,9 @@ class Search:
                 self.unknown.discard(s)
             elif c in (v, s) and v not in self.unknown and s not in self.unknown:
                 self._keep(self.values[v] * 2 // LIMB == self.values[s])
-        return None
 
 
-def results(table: Table, given: Mapping[str, Any], skip: Collection[str] = (),
-            drop: Collection[str] = ()) -> list[set[tuple[int, int]]]:
+def results(table: Table, given: Mapping[str, Any], skip: Collection[str] = (), drop: Collection[str] = (),
+            order: Sequence[str] = ()) -> list[set[tuple[int, int]]]:
     """What the witnesses of each given case claim as result, all values in the small field."""
-    return Search(table, given, skip, drop).run()
+    return Search(table, given, skip, drop, order).run()
