@@ -16,7 +16,8 @@ import numpy as np
 
 from . import transcript as ts
 from .field import P, Ext
-from .lang import Slice, function, length, u64
+from .hash.keccak import RATE_WORDS
+from .lang import Slice, function, length, rotl, u64, unroll
 from .transcript import FILL, absorb_word, absorb_words, sample_below, sample_ext
 
 RECORD_WORDS = 4
@@ -76,9 +77,19 @@ def record(ch: Reader, label: u64, kind: u64, size: u64, value: u64) -> None:
 
 
 @function
+def record_absorbed(ch: Reader, label: u64, kind: u64, size: u64) -> None:
+    """Record what was absorbed, with a fingerprint of the transcript."""
+    if length(ch.log) != 0:
+        record(ch, label, kind, size, fingerprint(ch.t))
+
+
+@function
 def fingerprint(t: Slice[u64]) -> u64:
-    """A cheap word that tells transcript states apart, for the log only."""
-    return t[0] ^ (t[8] << 1) ^ (t[16] << 2) ^ t[FILL]
+    """A cheap word that tells transcript states apart, for the log only: any changed word changes it."""
+    x = t[FILL]
+    for k in unroll(range(RATE_WORDS)):
+        x ^= rotl(t[k], k)
+    return x
 
 
 @function
@@ -94,7 +105,7 @@ def take(ch: Reader, count: u64) -> Slice[u64]:
 def absorb(ch: Reader, label: u64, words: Slice[u64]) -> None:
     """Absorb what both sides know."""
     absorb_words(ch.t, words)
-    record(ch, label, u64(ABSORB), length(words), fingerprint(ch.t))
+    record_absorbed(ch, label, u64(ABSORB), length(words))
 
 
 @function
@@ -102,7 +113,7 @@ def message(ch: Reader, label: u64, count: u64) -> Slice[u64]:
     """The prover's next message of ``count`` words, absorbed."""
     words = take(ch, count)
     absorb_words(ch.t, words)
-    record(ch, label, u64(MESSAGE), count, fingerprint(ch.t))
+    record_absorbed(ch, label, u64(MESSAGE), count)
     return words
 
 
@@ -155,8 +166,11 @@ class Writer:
         self.events: list[tuple[int, int, int, int]] = []
 
     def _print(self) -> int:
-        t = [int(x) for x in self.t]
-        return (t[0] ^ (t[8] << 1) ^ (t[16] << 2) ^ t[FILL]) & (1 << 64) - 1
+        """:func:`fingerprint` of the transcript."""
+        x = int(self.t[FILL])
+        for k, w in enumerate(self.t[:RATE_WORDS].tolist()):
+            x ^= w << k & (1 << 64) - 1 | w >> 64 - k
+        return x
 
     def absorb(self, label: Label, words: Any) -> None:
         """Absorb what the verifier knows without being told."""
@@ -197,7 +211,7 @@ class Writer:
 
     def words(self) -> Any:
         """The proof so far."""
-        return np.concatenate(self.parts)
+        return np.concatenate([np.empty(0, dtype=np.uint64), *self.parts])
 
 
 def describe(events: list[tuple[int, int, int, int]]) -> list[str]:
@@ -206,8 +220,8 @@ def describe(events: list[tuple[int, int, int, int]]) -> list[str]:
 
 
 def events_of(log: Any) -> list[tuple[int, int, int, int]]:
-    """Events in a log that a verifier filled."""
-    n = int(log[0])
+    """Events in a log that a verifier filled; the first ones, if it had room for no more."""
+    n = min(int(log[0]), (len(log) - 1) // RECORD_WORDS)
     body = log[1:1 + RECORD_WORDS * n].reshape(n, RECORD_WORDS)
     return [(int(a), int(k), int(s), int(v)) for a, k, s, v in body]
 

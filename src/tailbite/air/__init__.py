@@ -1,5 +1,6 @@
 """How a table is written: columns with types, constraints with names, messages on buses."""
 
+from .expr import Expr
 from .lint import lint
 from .program import Program, compile_table
 from .table import (
@@ -25,7 +26,7 @@ from .table import (
 )
 
 __all__ = [
-    "AirError", "Bus", "Program", "Table", "Word", "bit", "byte", "compile_table", "derived", "derived_word", "fixed",
+    "AirError", "Bus", "Expr", "Program", "Table", "Word", "bit", "byte", "compile_table", "derived", "derived_word", "fixed",
     "free", "lint", "msb16", "rom", "rom_word", "selector", "sign_of", "token", "u15", "u16",
     "word",
 ]

@@ -117,7 +117,8 @@ def tuples(trace: Trace, i: Interaction) -> tuple[Any, Any]:
 def check_buses(traces: Sequence[Trace], terms: Sequence[tuple[int, tuple[int, ...], int]] = ()) -> list[Failure]:
     """Tuples that do not balance, with the rows that sent or received them."""
     buses = {i.bus.id: i.bus for t in traces for i in t.table.layout.interactions}
-    out: list[Failure] = []
+    out = [Failure("verifier", f"bus {b}, which no table uses", 0, {str(k): v for k, v in enumerate(values)})
+           for b, values, m in terms if b not in buses and m % P]
     for bus in buses.values():
         entries, counts, origin, rows = [], [], [], []
         for k, t in enumerate(traces):
@@ -141,15 +142,18 @@ def check_buses(traces: Sequence[Trace], terms: Sequence[tuple[int, tuple[int, .
     return out
 
 
+def _totals(which: Any, counts: Any, n: int) -> list[int]:
+    """Sums mod p of the counts that belong to each of ``n`` tuples: 16 bits at a time, so that floats are exact."""
+    parts = [np.bincount(which, weights=((counts >> np.uint64(16 * k)) & np.uint64(0xFFFF)).astype(float), minlength=n)
+             for k in range(4)]
+    return [sum(int(x) << 16 * k for k, x in enumerate(p)) % P for p in zip(*parts, strict=True)]
+
+
 def _unbalanced(bus: Any, traces: Sequence[Trace], entries: Any, counts: Any, origin: Any, rows: Any) -> list[Failure]:
     distinct, which = np.unique(entries, axis=0, return_inverse=True)
     which = which.reshape(-1)
-    # balance mod p, in two exact halves of 32 bits
-    low = np.bincount(which, weights=(counts & np.uint64(0xFFFFFFFF)).astype(float), minlength=len(distinct))
-    high = np.bincount(which, weights=(counts >> np.uint64(32)).astype(float), minlength=len(distinct))
-    total = [(int(a) + (int(b) << 32)) % P for a, b in zip(low, high, strict=True)]
     out = []
-    for k in [k for k, t in enumerate(total) if t][:MAX_REPORTED]:
+    for k in [k for k, t in enumerate(_totals(which, counts, len(distinct))) if t][:MAX_REPORTED]:
         sources = np.nonzero(which == k)[0][:4]
         places = ", ".join(
             "the verifier" if origin[s] < 0 else

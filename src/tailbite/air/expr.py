@@ -22,6 +22,14 @@ class Graph:
             found = self.nodes[key] = Expr(self, kind, args, degree, len(self.nodes))
         return found
 
+    def binary(self, kind: int, a: Expr, b: Expr, degree: int) -> Expr:
+        """As :meth:`node` for an operation; tables with many constraints spend their building time here."""
+        key = (kind, a.id, b.id)
+        found = self.nodes.get(key)
+        if found is None:
+            found = self.nodes[key] = Expr(self, kind, (a, b), degree, len(self.nodes))
+        return found
+
     def const(self, x: int) -> Expr:
         return self.node(CONST, x % P)
 
@@ -54,7 +62,7 @@ class Expr:
         if self.kind == CONST and self.args[0] == 0:
             return o
         a, b = (self, o) if self.id <= o.id else (o, self)
-        return self.graph.node(ADD, a, b, degree=max(a.degree, b.degree))
+        return self.graph.binary(ADD, a, b, max(a.degree, b.degree))
 
     __radd__ = __add__
 
@@ -62,9 +70,11 @@ class Expr:
         o = self._other(o)
         if self.kind == CONST and o.kind == CONST:
             return self.graph.const(self.args[0] - o.args[0])
+        if o is self:
+            return self.graph.const(0)
         if o.kind == CONST and o.args[0] == 0:
             return self
-        return self.graph.node(SUB, self, o, degree=max(self.degree, o.degree))
+        return self.graph.binary(SUB, self, o, max(self.degree, o.degree))
 
     def __rsub__(self, o: Any) -> Expr:
         return self._other(o) - self
@@ -80,7 +90,7 @@ class Expr:
             if x.kind == CONST and x.args[0] in (0, 1):
                 return y if x.args[0] == 1 else x
         a, b = (self, o) if self.id <= o.id else (o, self)
-        return self.graph.node(MUL, a, b, degree=a.degree + b.degree)
+        return self.graph.binary(MUL, a, b, a.degree + b.degree)
 
     __rmul__ = __mul__
 

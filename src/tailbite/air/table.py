@@ -205,6 +205,7 @@ class Table(metaclass=TableMeta):
     def __init__(self) -> None:
         self.layout = Layout(Graph())
         self._selectors: list[Expr] = []
+        self._names: set[str] = set()
         self._place_columns()
         self._bit_rules()
         self.rules()
@@ -300,8 +301,9 @@ class Table(metaclass=TableMeta):
         """Constraint: ``e`` = 0 on every row."""
         if e.degree > MAX_DEGREE:
             raise AirError(f"{self.name}.{name} has degree {e.degree}, more than {MAX_DEGREE}")
-        if any(n == name for n, _ in self.layout.constraints):
+        if name in self._names:
             raise AirError(f"{self.name}.{name} is declared twice")
+        self._names.add(name)
         self.layout.constraints.append((name, e))
 
     def send(self, bus: Bus, entries: Sequence[Any], multiplicity: Any, lookup_table: bool = False) -> None:

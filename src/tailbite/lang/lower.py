@@ -344,9 +344,7 @@ class _Lowerer:
         self.env[name] = local
 
     def bind_constant(self, name: str, x: Any) -> None:
-        if isinstance(x, int | float) and not isinstance(x, Int):
-            if isinstance(x, bool):
-                return self.bind(name, lift(x, bool, self.b))
+        if isinstance(x, int | float):
             raise self.fail(f"'{name} = {x}' has no type: write {name} = u64({x})")
         if self.b.region and name in self.env and not self.own(name):
             raise self.fail(f"'{name}' is rebound under run-time control flow, but {_kind(x)} exists only at "
@@ -653,26 +651,28 @@ class _Lowerer:
     def s_Match(self, st: ast.Match) -> None:
         """``match x:`` with integer constants becomes a jump table."""
         x = self.ex(st.subject)
+        if any(case.guard is not None for case in st.cases):
+            raise self.fail("a case has no guard", st)
+        cases = [(self.patterns(case.pattern), case.body) for case in st.cases]
+        if isinstance(x, Int | int):
+            self.block(next((body for values, body in cases if values is None or int(x) in values), []))
+            return
         if not isinstance(x, Value) or not (isinstance(x.type, type) and issubclass(x.type, Int)):
-            raise self.fail("match needs a run-time integer", st)
+            raise self.fail("match needs an integer", st)
         b, k = self.b, self.b.fresh()
         entries: dict[str, str] = {}
-        bodies, default = [], None
-        for n, case in enumerate(st.cases):
-            if case.guard is not None:
-                raise self.fail("a case has no guard", case.pattern)
-            values = self.patterns(case.pattern)
+        default = None
+        for n, (values, _) in enumerate(cases):
             if values is None:
                 default = n
             else:
                 for v in values:  # of equal values the first counts
                     entries.setdefault(lift(v, x.type, b).name, f"case{k}_{n}")
-            bodies.append(case.body)
         target, kind = f"none{k}" if default is None else f"case{k}_{default}", llvm_type(x.type)
         table = " ".join(f"{kind} {value}, label %{label}" for value, label in entries.items())
         b.put(f"switch {kind} {x.name}, label %{target} [{table}]")
         before, ends = dict(self.env), []
-        for n, body in enumerate(bodies):
+        for n, (_, body) in enumerate(cases):
             b.label(f"case{k}_{n}")
             self.env, self.dead = dict(before), False
             self.enter(b.fresh())

@@ -452,7 +452,7 @@ def inferred_type(x: Any) -> Any:
         return x.type
     if isinstance(x, SliceValue):
         return ArrayType(x.elem, x.n) if isinstance(x.n, int) else x.type
-    if isinstance(x, Int | u64x8):
+    if isinstance(x, Int | u64x8 | bool):
         return type(x)
     if isinstance(x, tuple) and x and not isinstance(x, Memory):
         kinds = [inferred_type(e) for e in x]

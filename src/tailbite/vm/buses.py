@@ -15,6 +15,8 @@ MSB = Bus(8, "MSB", ("v", "top"))
 POW = Bus(9, "POW", ("k", "2^(k mod 32)", "k>>5"))
 COM = Bus(10, "COM", ("pc", "ts", "plo", "phi", "rem", "idx"), state=True)
 OUT = Bus(11, "OUT", ("idx", "byte"), state=True)
+KST = Bus(12, "KST", ("id", "r", *(f"s{k}" for k in range(50))), state=True)
+KRC = Bus(13, "KRC", ("r", *(f"bit{k}" for k in (0, 1, 3, 7, 15, 31, 63))))
 
-BUSES = (EXEC, ROM, REG, RAM, AND, B2, R16, MSB, POW, COM, OUT)
+BUSES = (EXEC, ROM, REG, RAM, AND, B2, R16, MSB, POW, COM, OUT, KST, KRC)
 RANGE_BUSES = {b.name: b for b in (AND, B2, R16, MSB, POW)}

@@ -118,7 +118,7 @@ class Records(NamedTuple):
 
 class Forge(NamedTuple):
     """A wrong machine, for tests: each ``op`` gives a result, stored value or branch decision that is off by one
-    bit; with ``jump``, CONST and JALR instead continue 4 bytes further."""
+    bit; with ``jump``, CONST and JALR instead continue one instruction beyond their target. ECALL cannot be forged."""
 
     op: Op
     jump: bool = False

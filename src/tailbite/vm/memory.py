@@ -13,7 +13,6 @@ import numpy as np
 from ..lang import Slice, function, length, u8, u32, u64
 
 PAGE_BITS = 6  # log2 of the dwords of a page
-MAX_PAGES = 1 << 25
 FULL = 0xFFFFFFFFFFFFFFFF  # instead of a slot: no page is left
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, spreads page numbers
 
