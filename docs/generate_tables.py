@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ from tailbite.vm.machine import machine
 from tailbite.vm.ops import STORES, TABLES_OF_OP, WIDTH, Call, Op
 
 TARGET = Path(__file__).with_name("tables.md")
-NAMED = {pow(2, -k, P): f"2^-{k}" for k in (16, 32)} | {(1 << k) - 1: f"(2^{k} - 1)" for k in (16, 32)}
+NAMED = {pow(2, -k, P): f"2^-{k}" for k in (16, 32)} | {(1 << 16) - 1: "(2^16 - 1)"}
+NAMED |= {(1 << 32) - k: f"(2^32 - {k})" for k in (1, 2, 32)}
+NAMED |= {(1 << 32) - (1 << k): f"(2^32 - 2^{k})" for k in (8, 16)}
+LONGEST = 700  # characters of an expression
 NAMED |= {1 << k: f"2^{k}" for k in range(9, 64)}
 
 INTRODUCTION = """# Tables
@@ -58,6 +62,8 @@ PROMISES = {
     "POW": "k is below 64, with its power of two and its bit 5. POW offers it.",
     "COM": "A commit in progress: `rem` bytes from address (plo, phi) are still to be output, the next one as number "
            "`idx`, at time `ts`; `pc` comes after it.",
+    "KST": "A permutation that the call at time `id` asked for has the state s, 50 limbs, before round `r`.",
+    "KRC": "r is below 24, and these are the bits of Keccak's constant of round r that can be set. KRC offers it.",
     "OUT": "Byte number `idx` of the public output. The verifier takes all of them.",
 }
 MEANING = {
@@ -79,7 +85,7 @@ CALLS = {
     Call.COMMIT: "outputs x12 bytes from address x11, with x10 = 1; x10 becomes x12; each byte is one cycle more",
     Call.PRINT: "writes x11 bytes from address x10 to the host's log; in a proof a step without effect",
     Call.CYCLES: "x10 becomes the number of cycles before the call",
-    Call.KECCAK: "permutes 25 dwords from address x10; runs, but no table proves it yet",
+    Call.KECCAK: "Keccak-f[1600] on the 25 dwords from address x10, a multiple of 8",
     Call.PANIC: "ends the run with a message; never provable",
 }
 
@@ -93,13 +99,17 @@ def number(c: int) -> str:
     return f"-{NAMED.get(P - c, P - c)}" if negative else str(NAMED.get(c, c))
 
 
-def summands(e: Expr, known: dict[int, str]) -> list[tuple[bool, Expr]]:
-    """(is it subtracted?, summand) of a sum."""
+def summands(e: Expr, known: dict[int, str], k: int = 1) -> list[tuple[int, Expr]]:
+    """k times a sum, as (coefficient, summand) pairs. What is subtracted stays together."""
     if e.id in known or e.kind not in (ADD, SUB):
-        return [(False, e)]
+        return [(k, e)]
     a, b = e.args
-    right = summands(b, known) if e.kind == ADD else [(True, b)]
-    return summands(a, known) + right
+    if e.kind == ADD:
+        return summands(a, known, 2 * k) if a is b else summands(a, known, k) + summands(b, known, k)
+    left = [] if a.kind == CONST and a.args[0] == 0 else summands(a, known, k)
+    if left and left[-1][1] is b and left[-1][0] < 0:  # x - y - y
+        return [*left[:-1], (left[-1][0] - k, b)]
+    return [*left, (-k, b)]
 
 
 def factors(e: Expr, known: dict[int, str]) -> list[Expr]:
@@ -115,10 +125,8 @@ class Printer:
 
     def __init__(self, t: Table) -> None:
         self.columns = t.layout.columns
-        self.known: dict[int, str] = {}
+        self.known: dict[int, str] = {t.real.id: "real"} if t.real.kind == ADD else {}
         self.definitions: list[str] = []
-        if t.real.kind == ADD:
-            self.known[t.real.id] = "real"
         parents: dict[int, set[int]] = {}
         nodes: dict[int, Expr] = {}
         stack = [e for _, e in t.layout.constraints]
@@ -130,23 +138,26 @@ class Printer:
                     parents.setdefault(x.id, set()).add(e.id)
                     stack.append(x)
         for k in sorted(nodes):
-            if len(parents.get(k, ())) > 1 and len(self.sum(nodes[k])) > 24:
+            if nodes[k].kind != MUL and len(parents.get(k, ())) > 1 and len(self.sum(nodes[k])) > 24:
                 self.definitions.append(f"${len(self.definitions) + 1} = {self.sum(nodes[k])}")
                 self.known[k] = f"${len(self.definitions)}"
 
     def sum(self, e: Expr) -> str:
         """An expression without parentheses around it."""
         parts = summands(e, self.known)
-        plus = sorted((x for minus, x in parts if not minus), key=lambda x: (x.kind == CONST, x.id))
-        minus = [x for subtracted, x in parts if subtracted]
-        constants = [x for x in plus if x.kind == CONST and len(plus) > 1]
-        ordered = [*(f"+ {self.product(x)}" for x in plus if x not in constants),
-                   *(f"- {self.product(x)}" for x in minus), *(f"+ {self.product(x)}" for x in constants)]
-        return " ".join(ordered).replace("+ -", "- ").removeprefix("+ ").removeprefix("0 - ")
+        plus = sorted((p for p in parts if p[0] > 0), key=lambda p: (p[1].kind == CONST, p[1].id))
+        alone = plus and plus[0][1].kind == CONST
+        constants = [] if alone else [p for p in plus if p[1].kind == CONST]
+        out = ""
+        for k, x in [*plus[:len(plus) - len(constants)], *(p for p in parts if p[0] < 0), *constants]:
+            term = self.product(x, abs(k))
+            negative = (k < 0) != term.startswith("-")
+            out += (" - " if negative else " + ") + term.removeprefix("-")
+        return out.removeprefix(" + ").replace(" - ", "-", 1) if out.startswith(" - ") else out.removeprefix(" + ")
 
-    def product(self, e: Expr) -> str:
-        """An expression as a summand."""
-        return " * ".join(self.factor(x) for x in factors(e, self.known))
+    def product(self, e: Expr, k: int) -> str:
+        """k times an expression, as a summand."""
+        return " * ".join([number(k)] * (k > 1) + [self.factor(x) for x in factors(e, self.known)])
 
     def factor(self, e: Expr) -> str:
         """An expression as a factor."""
@@ -159,6 +170,20 @@ class Printer:
         if e.kind in (FIRST, LAST):
             return "first" if e.kind == FIRST else "last"
         return f"public[{e.args[0]}]" if e.kind == PUBLIC else f"({self.sum(e)})"
+
+
+def shortened(items: list[str], most: int = 9) -> list[str]:
+    """Lines; of more than ``most`` that differ only in numbers, the first two and the last."""
+    patterns = [re.sub(r"[0-9]+", "#", x.partition(":")[0]) for x in items]
+    places: dict[str, list[int]] = {}
+    for k, pattern in enumerate(patterns):
+        places.setdefault(pattern, []).append(k)
+    hidden = {k for ks in places.values() if len(ks) > most for k in ks[2:-1]}
+    out: list[str] = []
+    for omitted, group in itertools.groupby(range(len(items)), lambda k: k in hidden):
+        run = [items[k] for k in group]
+        out += [f"... ({len(run)} more)"] if omitted else run
+    return out
 
 
 def affine_text(form: Affine, names: list[str]) -> str:
@@ -194,8 +219,13 @@ def constraints(t: Table) -> list[str]:
     if not t.layout.constraints:
         return ["No constraints."]
     printer = Printer(t)
-    rows = [f"{name} [{e.degree}]: {printer.sum(e)} = 0" for name, e in t.layout.constraints]
-    return ["```", *printer.definitions, *rows, "```"]
+    rows = [f"{name} [{e.degree}]: {cut(printer.sum(e))} = 0" for name, e in t.layout.constraints]
+    return ["```", *shortened(printer.definitions), *shortened(rows), "```"]
+
+
+def cut(expression: str) -> str:
+    """At most a few lines of it."""
+    return expression if len(expression) < LONGEST else expression[:LONGEST].rpartition(" ")[0] + " ..."
 
 
 def message(i: Interaction, t: Table) -> str:
@@ -204,8 +234,21 @@ def message(i: Interaction, t: Table) -> str:
     m = i.multiplicity.times(P - 1 if negative else 1)
     real = t.real.affine()
     times = "real" if len(m.terms) > 1 and real and m.terms == real.terms else affine_text(m, t.layout.columns)
-    entries = ", ".join(affine_text(e, t.layout.columns) for e in i.entries)
+    entries = ", ".join(runs([affine_text(e, t.layout.columns) for e in i.entries]))
     return f"{'receive' if negative else 'send   '} {i.bus.name}({entries}) * {times}"
+
+
+def runs(items: list[str]) -> list[str]:
+    """Names that count upwards: five or more as in x.0, x.1, x.2, x.3, x.4 as x.0 .. x.4."""
+    def place(k: int) -> tuple[str, int]:
+        m = re.fullmatch(r"(.*[a-z.])([0-9]+)", items[k])
+        return (m[1], int(m[2]) - k) if m else (items[k], -k)
+
+    out: list[str] = []
+    for _, group in itertools.groupby(range(len(items)), place):
+        run = [items[k] for k in group]
+        out += run if len(run) < 5 else [f"{run[0]} .. {run[-1]}"]
+    return out
 
 
 def table(t: Table) -> list[str]:
@@ -213,15 +256,18 @@ def table(t: Table) -> list[str]:
     p = machine().programs[machine().index(t.name)]
     module, doc = inspect.getdoc(inspect.getmodule(type(t))), type(t).__dict__.get("__doc__")
     heights = f"2^{p.min_log}" if p.min_log == p.max_log else f"2^{p.min_log} to 2^{p.max_log}"
-    facts = [f"main columns {p.main_count}", f"fixed columns {p.fixed_count} ({t.fixed_in})" if p.fixed_count else "",
+    facts = [f"Main columns {p.main_count}", f"fixed columns {p.fixed_count} ({t.fixed_in})" if p.fixed_count else "",
              f"messages {len(p.interactions)}", f"cells a row {cost(t)}", f"height {heights}",
              "two instances" if p.instances == 2 else "one instance",
              ("present if it has rows" if p.fixed_in == 2 else "always present") if p.required else "",
              f"reads {', '.join(p.column_names[c] for c in p.following)} of the following row" if p.following else ""]
-    first = str(module).partition(": ")[2]
-    return [f"## {t.name}", "", first[:1].upper() + first[1:], "", *([inspect.cleandoc(doc), ""] if doc else []),
-            "; ".join(f for f in facts if f).capitalize() + ".", "", *columns(t), "",
-            *constraints(t), "", "```", *(message(i, t) for i in t.layout.interactions), "```", ""]
+    purpose = str(module).partition(": ")[2]
+    about = [inspect.cleandoc(doc).replace("``", "`"), ""] if doc else []
+    if not purpose.startswith("rd "):
+        purpose = purpose[:1].upper() + purpose[1:]
+    return [f"## {t.name}", "", purpose, "", *about,
+            "; ".join(f for f in facts if f) + ".", "", *columns(t), "",
+            *constraints(t), "", "```", *shortened([message(i, t) for i in t.layout.interactions], 12), "```", ""]
 
 
 def cost(t: Table) -> int:
@@ -253,7 +299,7 @@ def buses() -> list[str]:
            "once and received once; on a", "*lookup* bus one table offers tuples, and others ask.", "",
            "| id | bus | kind | tuple | what a message says |", "|---|---|---|---|---|"]
     for b in machine().buses:
-        fields = ", ".join(b.fields)
+        fields = ", ".join(runs(list(b.fields)))
         out.append(cells_of(b.id, b.name, "state" if b.state else "lookup", f"`{fields}`", PROMISES[b.name]))
     return [*out, ""]
 

@@ -157,13 +157,6 @@ def test_a_run_that_fails_makes_no_proof_and_the_next_one_works() -> None:
     accepted(good.prove(params="fast", allow_insecure=True), good)
 
 
-def test_keccak_call_is_not_provable_yet() -> None:
-    program = Program.from_elf(elf([*call(-2 & (1 << 64) - 1, DATA), *halt()], {DATA: bytes(200)}))
-    assert program.run().cycles
-    with pytest.raises(tailbite.NotProvable, match="keccak"):
-        program.prove(params="fast", allow_insecure=True)
-
-
 def test_memory_limit_is_named() -> None:
     from tailbite.program import MemoryLimit
 

@@ -23,7 +23,9 @@ from cases import (
     fibonacci,
     fibonacci_case,
     make,
+    permutation,
     permutation_case,
+    proof,
     refusal,
     squares_case,
     word,
@@ -33,11 +35,14 @@ from tailbite.air import Bus, Table, fixed, selector, token
 from tailbite.air.check import Trace, check
 from tailbite.air.table import AirError
 from tailbite.channel import Label
-from tailbite.field import P
+from tailbite.errors import Trap
+from tailbite.field import Ext, P
+from tailbite.lang import Slice, function, u64
 from tailbite.stark import prove as prover
 from tailbite.stark import prove_fri, prove_quotient
 from tailbite.stark.params import preset
-from tailbite.stark.system import System, commit_fixed, program_key
+from tailbite.stark.system import KEY_HEADER, System, commit_fixed, program_key
+from tailbite.stark.verify_constraints import Claim, check_balance
 
 # ---------------------------------------------------------------- wrong witnesses
 
@@ -271,6 +276,104 @@ def test_other_queries(monkeypatch: Any) -> None:
     below = prover.Writer.challenge_below
     monkeypatch.setattr(prover.Writer, "challenge_below", lambda self, label, bound: below(self, label, bound) ^ 1)
     assert make(SHAPES["squares 6"]).refusal() == "opening"
+
+
+# ---------------------------------------------------------------- consistent, but not as the format wants it
+
+
+@pytest.mark.parametrize("name", ["MAGIC", "PROTOCOL_VERSION"])
+def test_another_header(name: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(prover, name, getattr(prover, name) + 1)
+    assert make(fibonacci_case(5)).refusal() == "header"
+
+
+def test_padding_of_the_output(monkeypatch: Any) -> None:
+    words_of = prover._words
+    for size, expected in ((3, "encoding"), (8, "")):
+        def padded(data: bytes, size: int = size) -> Any:
+            out = words_of(data)
+            out[-1] |= np.uint64(1 << 63 if size % 8 else 0)
+            return out
+
+        monkeypatch.setattr(prover, "_words", padded)
+        assert make(echo_case(b"abcdefgh"[:size])).refusal() == expected
+
+
+def silence(system: System) -> Case:
+    """A case whose columns are all zero, and with them most of its proof."""
+    if system is fibonacci():
+        return Case(system, bytes(24), {0: np.zeros((2, 32), dtype=np.uint64)})
+    return Case(system, b"", {0: np.zeros((2, 32), dtype=np.uint64), 1: np.zeros((4, 32), dtype=np.uint64)})
+
+
+@pytest.mark.parametrize("label", [Label.OUTPUT, Label.SIGMA, Label.VALUES, Label.FINAL])
+def test_zero_has_one_encoding_in_messages(label: Label, monkeypatch: Any) -> None:
+    """p for 0, sent and absorbed."""
+    case = silence(permutation() if label == Label.SIGMA else fibonacci())
+    message = prover.Writer.message
+
+    def other(self: Any, wanted: Label, words: Any) -> None:
+        w = np.array(words, dtype=np.uint64).reshape(-1)
+        if wanted == label and len(w) > 1:
+            assert w[-1] == 0
+            w[-1] = P
+        message(self, wanted, w)
+
+    assert make(case).refusal() == ""
+    monkeypatch.setattr(prover.Writer, "message", other)
+    assert make(case).refusal() == "encoding"
+
+
+def test_zero_has_one_encoding_in_rows(monkeypatch: Any) -> None:
+    """p for 0, committed."""
+    commit = prover._commit
+
+    def other(job: Any, instances: Any, columns: Any) -> Any:
+        for t in instances:
+            columns(t)[0] = P
+        return commit(job, instances, columns)
+
+    monkeypatch.setattr(prover, "_commit", other)
+    assert make(silence(fibonacci())).refusal() == "encoding"
+
+
+def test_no_tables() -> None:
+    made = make(Case(System("idle", [Idle()], []), b"", {0: np.full((1, 32), 5, dtype=np.uint64)}))
+    assert made.refusal() == "" and made.words[9] == 5
+    words = made.words.copy()
+    words[9] = 0
+    assert made.refusal(words) == "shape"
+
+
+def test_multiplicities_cannot_wrap() -> None:
+    """A key with so many messages cannot be built, so one is forged."""
+    made = proof("permutation 6 5")
+    p = made.keyed.system.programs[0]
+    at = KEY_HEADER + len(p.words()) - 1 - sum(len(i.words()) for i in p.interactions)
+    assert made.keyed.words[at] == len(p.interactions) == 1
+    forged = copy.copy(made.keyed)
+    forged.__dict__["words"] = made.keyed.words.copy()
+    forged.words[at] = 1 << 54
+    assert refusal(forged, made.program_id, made.words) == "shape"
+
+
+@function
+def balance(key: Slice[u64], sigmas: Slice[u64], output: Slice[u64], alpha: u64, beta: u64, entry: u64) -> None:
+    """The check of the sums, with challenges of the caller's."""
+    zero = Ext(u64(0), u64(0), u64(0))
+    claim = Claim(sigmas, sigmas, output, Ext(alpha, u64(0), u64(0)), Ext(beta, u64(0), u64(0)), zero, zero)
+    check_balance(key, claim, u64(1), entry, u64(1))
+
+
+def test_challenges_that_hit_the_verifiers_messages() -> None:
+    """alpha = 1 + 3 beta + 4 beta^2 = 2 + 0 beta + 6 beta^2 makes both fractions infinite, and no sum right."""
+    key = column_words(1, 0, 0, START.id, OUT.id, 0, 0, 0, 0, 0)
+    with pytest.raises(Trap, match="balance: a challenge hits"):
+        balance(key, column_words(0, 0, 0), column_words(6), 8, 1, 3)
+    with pytest.raises(Trap, match="balance: the bus messages"):
+        balance(key, column_words(0, 0, 0), column_words(6), 8, 1, 4)
+    # alpha = 10: 1 / (10 - 8) - 1 / (10 - 8), so nothing is missing
+    balance(key, column_words(0, 0, 0), column_words(6), 10, 1, 3)
 
 
 # ---------------------------------------------------------------- systems with holes

@@ -40,8 +40,8 @@ ROUND_CONSTANTS = Constants(_round_constants())
 ROTATIONS = _rotations()
 
 
-def keccak_round(s: Any, constant: Any) -> tuple[Any, ...]:
-    """One round on 25 words or lanes."""
+def keccak_round(s: Any, constant: Any, rotl: Any = rotl) -> tuple[Any, ...]:
+    """One round on 25 words, lanes, or arrays of words with a ``rotl`` of their own."""
     c = [s[x] ^ s[x + 5] ^ s[x + 10] ^ s[x + 15] ^ s[x + 20] for x in range(5)]
     d = [c[(x + 4) % 5] ^ rotl(c[(x + 1) % 5], 1) for x in range(5)]
     b: list[Any] = [None] * 25

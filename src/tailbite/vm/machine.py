@@ -26,6 +26,9 @@ from .tables.halt import Halt
 from .tables.image import Image
 from .tables.input import Input
 from .tables.jalr import Jalr
+from .tables.kcall import Kcall
+from .tables.krc import Krc
+from .tables.kround import Kround
 from .tables.lbh import Lbh
 from .tables.ld import Ld
 from .tables.logic import Logic
@@ -53,9 +56,9 @@ from .tables.sw import Sw
 
 TABLES: tuple[type[Chip], ...] = (
     # what surrounds a run
-    Rom, Image, Reg, Lut, Pow, Fin, Input, Refresh,
+    Rom, Image, Reg, Lut, Pow, Krc, Fin, Input, Refresh,
     # calls
-    Halt, Commit, Cbyte, Print, Cycles,
+    Halt, Commit, Cbyte, Print, Cycles, Kcall, Kround,
     # instructions
     AddSub, Addi, AddW, AddiW, Mv, Const, Jalr, Beq, Bltu, Blt, Slt, Logic, Logic32, LogicI, Shi1, Shi2, Shr, Mul,
     Mulh, DivRem, Ld, Sd, Lw, Sw, Lbh, Sbh, Mload, Mstore,
@@ -65,7 +68,7 @@ TABLES: tuple[type[Chip], ...] = (
 @functools.cache
 def machine() -> System:
     """The system of all tables, checked by the linter."""
-    universal = {t.name: t.fixed_columns() for t in (Reg, Lut, Pow)}
+    universal = {t.name: t.fixed_columns() for t in (Reg, Lut, Pow, Krc)}
     return System("rv64im", [t() for t in TABLES], BUSES, universal, start_bus=EXEC, output_bus=OUT)
 
 

@@ -14,7 +14,7 @@ from ..air.table import Interaction
 from ..errors import TailbiteError
 from ..field import canon, lazy_add, lazy_mul
 from ..lang import Ptr, cpu, function, lane, u64, u64x8, unroll
-from .buses import AND, B2, MSB, POW, R16
+from .buses import AND, B2, KRC, MSB, POW, R16
 from .chip import Chip, Rows
 from .elf import Image
 from .executor import Execution, Log
@@ -27,6 +27,8 @@ from .tables.cycles import Cycles
 from .tables.fin import Fin
 from .tables.halt import Halt
 from .tables.input import Input
+from .tables.kcall import Kcall
+from .tables.kround import Kround
 from .tables.logic32 import Logic32
 from .tables.print import Print
 from .tables.refresh import Refresh
@@ -35,13 +37,14 @@ from .tables.rom import Rom
 
 _ALIGNED = {Name.LD: 8, Name.SD: 8, Name.LW: 4, Name.SW: 4}
 #: weights that turn the entries of a lookup into the row of the table that offers it
-_INDEX = {AND: (1, 256, 0), B2: (1, 256), R16: (1,), MSB: (1, 0), POW: (1, 0, 0)}
+_INDEX = {AND: (1, 256, 0), B2: (1, 256), R16: (1,), MSB: (1, 0), POW: (1, 0, 0), KRC: (1,) + (0,) * 7}
 _COUNTED_IN = {AND: ("LUT", "m_and"), B2: ("LUT", "m_b2"), R16: ("LUT", "m_r16"), MSB: ("LUT", "m_msb"),
-               POW: ("POW", "m")}
+               POW: ("POW", "m"), KRC: ("KRC", "m")}
+_SIZES = {"LUT": 1 << 16, "POW": 1 << 6, "KRC": 1 << 5}
 
 
 class NotProvable(TailbiteError):
-    """The run used something that has no table yet, or more rows than tables can hold."""
+    """The run needs more rows than the tables of one proof can hold."""
 
 
 class LogRows(Rows):
@@ -89,8 +92,6 @@ def fill(execution: Execution, image: Image, private_input: bytes, pool: ThreadP
     log = execution.log
     if log is None:
         raise NotProvable("the run was made without a log")
-    if len(log.keccaks.ts):
-        raise NotProvable("keccak_permute runs, but its proof is not part of this version")
     every: Callable[..., Any] = map if pool is None else pool.map
     jobs = [job for name, rows in _dealt(execution, log, private_input) for job in _instances(name, rows)]
     columns = dict(every(lambda j: (j[0], j[1].witness(j[2], j[3])), jobs))
@@ -109,7 +110,7 @@ def _dealt(execution: Execution, log: Log, private_input: bytes) -> list[tuple[s
         ("ROM", Rom.rows(execution.hits)), ("REG", Reg.rows(log)), ("FIN", Fin.rows(log)),
         ("INPUT", Input.rows(private_input)), ("REFRESH", Refresh.rows(log)), ("HALT", Halt.rows(log)),
         ("COMMIT", Commit.rows(log)), ("CBYTE", Cbyte.rows(log)), ("PRINT", Print.rows(log)),
-        ("CYCLES", Cycles.rows(log)),
+        ("CYCLES", Cycles.rows(log)), ("KCALL", Kcall.rows(log)), ("KROUND", Kround.rows(log)),
     ]
     op = execution.rom.op[log.ix].astype(np.uint8)
     table = np.zeros(len(op), dtype=np.uint8)
@@ -217,7 +218,6 @@ library = cpu.Library("trace", [count_requests], packaged=True)
 def _count_lookups(columns: dict[int, Any], every: Callable[..., Any]) -> None:
     """Fill the multiplicities of LUT and POW with the number of requests."""
     system = machine()
-    sizes = {"LUT": 1 << 16, "POW": 1 << 6}
     fixed = system.universal
 
     def requests(slot: int) -> dict[Any, Any]:
@@ -227,7 +227,7 @@ def _count_lookups(columns: dict[int, Any], every: Callable[..., Any]) -> None:
         found: dict[Any, Any] = {}
         for i in system.programs[k].interactions:
             if i.bus in _INDEX and not i.lookup_table:
-                counts = found.setdefault(i.bus, np.zeros(sizes[_COUNTED_IN[i.bus][0]], dtype=np.uint64))
+                counts = found.setdefault(i.bus, np.zeros(_SIZES[_COUNTED_IN[i.bus][0]], dtype=np.uint64))
                 _count(i, table, counts, main.shape[1])
         return found
 
@@ -236,8 +236,10 @@ def _count_lookups(columns: dict[int, Any], every: Callable[..., Any]) -> None:
     for found in every(requests, slots):
         for bus, counts in found.items():
             totals[bus] = totals[bus] + counts if bus in totals else counts
-    if POW in totals and totals[POW].any():
-        columns[system.slots.index((system.index("POW"), 0))] = np.zeros((1, 64), dtype=np.uint64)
+    for bus in (POW, KRC):
+        if bus in totals and totals[bus].any():
+            name = _COUNTED_IN[bus][0]
+            columns[system.slots.index((system.index(name), 0))] = np.zeros((1, _SIZES[name]), dtype=np.uint64)
     for bus, counts in totals.items():
         name, column = _COUNTED_IN[bus]
         k = system.index(name)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...air import derived, selector, token
 from ..buses import KST
-from ..chip import M32, MEMORY, RS1, RS2, Chip, Rows, limbs32
+from ..chip import MEMORY, RS1, RS2, Chip, Rows, limbs32
 from ..ops import Call, Op
 from .calls import A0, A7, call_rows, number
 from .krc import ROUNDS
@@ -47,7 +47,7 @@ class Kcall(Chip):
     @staticmethod
     def rows(log: Any) -> Rows:
         """The calls of an executor's log."""
-        return call_rows(log.keccaks)
+        return call_rows(log.keccaks, pointer=log.keccaks.address)
 
     def fill(self, rows: Rows) -> dict[str, Any]:
         from .kround import _round
@@ -56,7 +56,7 @@ class Kcall(Chip):
         after = before
         for r in range(ROUNDS):
             after = _round(after, r)
-        w, h = rows.address & np.uint64(M32), rows.address >> np.uint64(32)
+        w, h = limbs32(rows.pointer)
         tm = [rows.tm[:, j] for j in range(DWORDS)]
         gaps = [(rows.ts + np.uint64(MEMORY - 1) - t) & np.uint64(0xFFFF) for t in tm]
         return {"w": w >> np.uint64(3), "h": h, "a": [x for v in before for x in limbs32(v)],

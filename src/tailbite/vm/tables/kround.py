@@ -84,7 +84,7 @@ class Kround(Chip):
         a1 = [s[k] ^ d[k % 5] for k in range(LANES)]
         constants = np.array(ROUND_CONSTANTS.words, dtype=np.uint64)[rows.r.astype(np.int64) % ROUNDS]
         first = moved_words(a1)[0]
-        out = keccak_round(tuple(s), constants)
+        out = keccak_round(tuple(s), constants, _rotl)
         return {
             "f": np.ones(len(rows), bool), "id": rows.id, "r": rows.r, "a": _limbs(s),
             "p": _bits([x ^ y for x, y in zip(c, d, strict=True)]), "d": _bits(d), "a1": _bits(a1),
@@ -131,7 +131,7 @@ def _number(bits: list[Any]) -> Any:
 
 
 def _round(s: tuple[Any, ...], r: int) -> tuple[Any, ...]:
-    return keccak_round(s, np.uint64(ROUND_CONSTANTS.words[r]))
+    return keccak_round(s, np.uint64(ROUND_CONSTANTS.words[r]), _rotl)
 
 
 def _rotl(x: Any, k: int) -> Any:
