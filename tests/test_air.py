@@ -366,7 +366,7 @@ def good_traces(n: int = 16) -> list[Trace]:
     taken = [(1, a, b) for a, b in pairs] + [(0, 0, 0)] * (n - len(pairs))
     steps = list(range(8))
     return [Trace(Counter(), np.zeros((0, n), np.uint64), np.array([on, x, d], dtype=np.uint64)),
-            Trace(Steps(), np.array([steps], dtype=np.uint64), np.array([[d.count(s) for s in steps]], dtype=np.uint64)),
+            Trace(Steps(), array(steps).reshape(1, 8), array(d.count(s) for s in steps).reshape(1, 8)),
             Trace(Taker(), np.zeros((0, n), np.uint64), np.array(taken, dtype=np.uint64).T.copy())]
 
 
@@ -501,17 +501,17 @@ class Everything(Table):
     constraint_count = 7
     range_buses = RANGES
     f, g = selector("f"), selector("g")
-    k, l = fixed("k", 2), fixed("l")
+    k, h = fixed("k", 2), fixed("h")
     x = token("x", 3)
     y = u16("y")
 
     def rules(t) -> None:
         t.zero("mix", t.f * (t.next(t.x[0]) - t.k[1] * 5) + t.last * t.x[1] - t.public(2))
-        t.zero("deep", (t.x[0] - t.x[1]) * (t.x[1] + t.next(t.x[2])) * t.l)
+        t.zero("deep", (t.x[0] - t.x[1]) * (t.x[1] + t.next(t.x[2])) * t.h)
         t.zero("constant", 7 - t.x[2] * (P - 3))
         t.zero("plain", t.first * t.k[0] + t.public(0) * t.x[0])
         t.send(STATE, (t.x[0] - 3 * t.k[0], 12), t.f + t.g)
-        t.receive(LOOK, (t.x[1] - t.x[2],), t.l)
+        t.receive(LOOK, (t.x[1] - t.x[2],), t.h)
 
 
 class Words:

@@ -53,14 +53,14 @@ def inverse_columns(a: Ptr[u64], out: Ptr[u64], n: u64) -> None:
         if a[i] != 0:
             product = mul(product, a[i])
     rest = inv(product)
-    i = n
-    while i != 0:
-        i -= 1
-        x = a[i]
+    left = n
+    while left != 0:
+        left -= 1
+        x = a[left]
         if x == 0:
-            out[i] = u64(0)
+            out[left] = u64(0)
         else:
-            out[i] = mul(out[i], rest)
+            out[left] = mul(out[left], rest)
             rest = mul(rest, x)
 
 

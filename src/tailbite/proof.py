@@ -277,7 +277,7 @@ def verify(proof: Proof | bytes, program: Program | Guest | bytes, min_bits: flo
     if len(identity) != 32:
         raise ParameterError(f"a program id has 32 bytes, this has {len(identity)}")
     bits = proof.soundness.total
-    if bits < min_bits:
+    if not bits >= min_bits:  # so that NaN demands what nothing has
         raise refusal(f"soundness: the proof has {bits:g} proven bits, fewer than the {min_bits:g} demanded")
     check_words(proof.keyed, identity, proof.words)
     return Statement(identity, proof.output, params, bits, guest)

@@ -31,6 +31,7 @@ from .values import (
     store,
 )
 
+INLINE_ZEROS = 256  # bytes of an array that are zeroed by stores; a guest's memset is a loop
 _BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.BitXor: operator.xor,
     ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
@@ -881,8 +882,12 @@ class _Lowerer:
         size = t.n * size_of(t.elem)
         kind = f"[{t.n} x {elem}]"
         slot = self.b.alloca(kind, "array", 64 if size >= 64 or elem[0] == "<" else 8)
-        self.b.declares.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-        self.b.put(f"call void @llvm.memset.p0.i64(ptr align 8 {slot}, i8 0, i64 {size}, i1 false)")
+        if size % 8 == 0 and size <= INLINE_ZEROS:
+            for at in range(0, size, 8):
+                self.b.put(f"store i64 0, ptr {self.b.emit(f'getelementptr i8, ptr {slot}, i64 {at}')}, align 8")
+        else:
+            self.b.declares.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+            self.b.put(f"call void @llvm.memset.p0.i64(ptr align 8 {slot}, i8 0, i64 {size}, i1 false)")
         return SliceValue(self.b, t.elem, Value(self.b, PtrType(t.elem), slot), t.n, frozenset([self.b.region]))
 
 

@@ -28,6 +28,8 @@ class Chip(Table):
     """A table of the machine. Instruction tables declare one selector for each operation."""
 
     range_buses = RANGE_BUSES
+    pc: Any  # columns of the tables that use the macros
+    ts: Any
 
     # ------------------------------------------------------------ macros
 

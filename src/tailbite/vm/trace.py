@@ -15,7 +15,7 @@ from ..errors import TailbiteError
 from ..field import canon, lazy_add, lazy_mul
 from ..lang import Ptr, cpu, function, lane, u64, u64x8, unroll
 from .buses import AND, B2, KRC, MSB, POW, R16
-from .chip import Chip, Rows
+from .chip import Rows
 from .elf import Image
 from .executor import Execution, Log
 from .machine import machine, program_columns
@@ -160,7 +160,7 @@ def _merged(parts: list[tuple[str, Any]], log: Log, rom: Any) -> list[tuple[str,
     return list(out.items())
 
 
-def _instances(name: str, rows: Any) -> list[tuple[int, Chip, Any, int]]:
+def _instances(name: str, rows: Any) -> list[tuple[int, Any, Any, int]]:
     """(slot, table, rows, height) of a table's instances: two if that needs fewer rows than one."""
     system = machine()
     k = system.index(name)
