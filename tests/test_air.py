@@ -228,6 +228,12 @@ def test_its_twin_passes(rule: str) -> None:
     assert linted(TWINS[rule][1]) == ""
 
 
+def test_the_degree_is_checked_where_it_is_written() -> None:
+    with pytest.raises(AirError, match=r"T\.fourth has degree 4"):
+        simple(lambda t: t.zero("fourth", t.x * t.x * t.x * t.x), 1)()
+    simple(lambda t: t.zero("third", t.x * t.x * t.x), 1)()
+
+
 def test_the_linter_checks_the_degree_again() -> None:
     """Also for a constraint that did not come through ``zero``."""
     t = simple(lambda t: t.zero("one", t.x), 1)()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,7 +36,8 @@ class Interpreted:
         self.functions = {f.name: f for f in k.kernels(Machine("", "", features))}
 
     def __getattr__(self, name: str) -> Any:
-        return self.functions[name]
+        f = self.functions[name]
+        return lambda *args: f(*(a.reshape(-1) if isinstance(a, np.ndarray) else a for a in args))
 
 
 @functools.cache
@@ -389,7 +391,7 @@ def test_logup_columns(lib: Any, messages: int, bounds: list[int]) -> None:
     out = [array([77] * n) for _ in range(3 * p.pairs)]
     block = array([0] * k.BLOCK * p.column_count)
     chunk, scratch = array([0] * 6 * p.pairs * n), array([0] * (2 * p.pairs * n + 32))
-    for lo, hi in zip(bounds, bounds[1:], strict=False):
+    for lo, hi in itertools.pairwise(bounds):
         lib.logup_rows(pointers(lib, columns), array([0] * p.column_count), p.column_count,
                        prepared(p, ALPHA, BETA), messages, block, chunk, scratch, pointers(lib, out), lo, hi)
     for i in range(n):
@@ -529,7 +531,7 @@ def test_grinding_is_the_same_on_any_number_of_threads(bits: int) -> None:
 
 
 def work_refusal(bits: int, choose: Callable[[list[int]], int | None]) -> tuple[str, Any]:
-    """What the verifier says of a nonce, and its transcript afterwards. ``choose`` sees the seed; None sends nothing."""
+    """What the verifier says of the nonce chosen for a seed (None: not sent), and its transcript afterwards."""
     w = Writer()
     w.message(Label.FINAL, [1, 2, 3])
     nonce = choose(w.pow_seed())

@@ -280,7 +280,7 @@ def check_opening(proof: Slice[u64], queries: Slice[u64], top: u64, widths: Slic
         k = top - back
         if widths[k] != 0:
             begin_rows(d, k)
-            for _i in range(sets.count[k]):
+            for _i in range(sets.sizes[k]):
                 verify_trees.read_row(ch, widths[k], d)
     check_tree(ch, sets, top, d, root, s)
     assert ch.at[0] == length(proof), "extended: words are left"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import transcript as ts
-from .field import P, Ext
+from .field import Ext, P
 from .hash.keccak import RATE_WORDS
 from .lang import Slice, function, length, rotl, u64, unroll
 from .transcript import FILL, absorb_word, absorb_words, sample_below, sample_ext

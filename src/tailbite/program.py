@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import hashlib
 import os
 import threading
@@ -20,7 +19,6 @@ from .stark.system import FixedTree, Keyed, ProgramKey, commit_fixed, program_ke
 from .vm.elf import ElfError, Image, load_elf
 from .vm.executor import MAX_CYCLES, Execution, execute
 from .vm.machine import machine, program_columns, verifier_terms
-
 from .vm.trace import fill
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .field import P, Ext
+from .field import Ext, P
 from .hash.keccak import RATE_WORDS, permute
 from .lang import Function, Slice, bswap, cpu, function, length, u8, u64, unroll
 

@@ -182,7 +182,7 @@ def encodable(t: Any, result: bool = False) -> bool:
     parts = tuple_parts(t)
     if parts is not None:
         return result and all(encodable(p, True) for p in parts)
-    return not result and (t == Bytes or isinstance(t, ArrayType) and _is_int(t.elem))
+    return not result and (t == Bytes or (isinstance(t, ArrayType) and _is_int(t.elem)))
 
 
 def size_of(t: Any) -> int:

@@ -96,6 +96,8 @@ class Library:
         symbols = {f.name: module.entry(f) for f in functions}
         if len(symbols) != len(functions):
             raise CompileError(f"library {self.name} has two functions of one name")
+        for name in symbols.keys() & set(dir(self)):
+            raise CompileError(f"library {self.name}: '{name}' means something else here, so no function can have it")
         text = module.text()
         key = cache.key_of("code", text, self.machine.key)
         return text, {"symbols": symbols, "sites": module.sites, "object": key}

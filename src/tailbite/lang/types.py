@@ -538,7 +538,9 @@ def type_name(t: Any) -> str:
         return f"{type(t).__name__[:-4]}[{type_name(t.elem)}]"
     if isinstance(t, ArrayType):
         return f"Array[{type_name(t.elem)}, {t.n}]"
-    return getattr(t, "__name__", str(t)) if get_origin(t) is None else str(t).replace("tailbite.lang.types.", "")
+    if get_origin(t) is tuple:
+        return f"tuple[{', '.join(map(type_name, get_args(t)))}]"
+    return getattr(t, "__name__", str(t))
 
 
 def typed_range(*args: Any) -> Iterator[Any]:

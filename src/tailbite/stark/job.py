@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..air.program import Program
-from ..field import P, ExtInts
+from ..field import ExtInts, P
 from .kernels import library
 from .params import Params
 

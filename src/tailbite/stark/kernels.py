@@ -19,7 +19,6 @@ from ..field import (
     lazy_shift,
     lazy_sub,
     norm_and_adjugate,
-    root_of_unity,
 )
 from ..hash.keccak import ROUND_CONSTANTS, keccak_round
 from ..lang import (
@@ -37,6 +36,7 @@ from ..lang import (
     unroll,
 )
 from ..lang.backend import Machine
+from .fold import fold_values
 
 BLOCK = 32  # rows that the constraint interpreter handles at a time
 WEIGHT_WORDS = 6
@@ -479,25 +479,8 @@ def add_scaled(acc: Ptr[u64], x: Ptr[u64], factor: Ptr[u64], n: u64, lo: u64, hi
         store_ext(acc, n, i, ext_add(load_ext(acc, n, i), lazy_ext_mul(load_ext(x, n, i), f)))
 
 
-def inverse_transform(xs: list[Any]) -> list[Any]:
-    """Inverse DFT of 2, 4 or 8 values, unscaled; the roots of unity up to order 8 are powers of two."""
-    k = len(xs)
-    if k == 1:
-        return xs
-    even, odd = inverse_transform(xs[0::2]), inverse_transform(xs[1::2])
-    root = pow(root_of_unity(k.bit_length() - 1), -1, P)
-    out: list[Any] = [None] * k
-    for i in range(k // 2):
-        t = lazy_shift(odd[i], POWER_OF_TWO[pow(root, i, P)])
-        out[i], out[i + k // 2] = lazy_add(even[i], t), lazy_sub(even[i], t)
-    return out
-
-
-POWER_OF_TWO = {pow(2, e, P): e for e in range(192)}
-
-
 def make_fold(arity: int) -> Function:
-    """FRI fold of ``arity`` values (see verify_queries.fold) on extension columns of m rows to m / arity."""
+    """FRI fold of ``arity`` values (see fold.py) on extension columns of m rows to m / arity."""
     scale = pow(arity, -1, P)
 
     @function
@@ -506,12 +489,8 @@ def make_fold(arity: int) -> Function:
         rows = m // arity
         b = (u64x8(beta[0]), u64x8(beta[1]), u64x8(beta[2]))
         for i in range(lo, hi, 8):
-            parts = [inverse_transform([values.load8(m * c + rows * t + i) for t in range(arity)])
-                     for c in range(3)]
-            z = ext_scale(b, inverse_points.load8(i))
-            y = (parts[0][arity - 1], parts[1][arity - 1], parts[2][arity - 1])
-            for t in unroll(range(arity - 2, -1, -1)):
-                y = ext_add(lazy_ext_mul(y, z), (parts[0][t], parts[1][t], parts[2][t]))
+            leaf = [tuple([values.load8(m * c + rows * t + i) for c in range(3)]) for t in range(arity)]
+            y = fold_values(leaf, ext_scale(b, inverse_points.load8(i)))
             store_ext(out, rows, i, ext_scale(y, u64x8(scale)))
 
     fold.name = f"fold{arity}"

@@ -18,6 +18,7 @@ from .job import Instance, Job, Progress
 from .prove_open import DeepTerms, open_at
 from .system import MAGIC, PROTOCOL_VERSION, FixedTree, Keyed, ProgramKey, extend_columns
 
+
 def prove(keyed: Keyed, program: ProgramKey, fixed: FixedTree, output: bytes, witness: dict[int, Any],
           threads: int = 1, progress: Progress | None = None) -> tuple[Any, Writer]:
     """Proof words for the statement, and the channel with its record.

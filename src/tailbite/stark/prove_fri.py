@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..channel import Label, Writer
-from ..field import GENERATOR, P, ExtInts, root_of_unity
+from ..field import GENERATOR, ExtInts, P, root_of_unity
 from ..hash import merkle
 from .job import Job, addresses, powers, split_weight, words
 from .kernels import library

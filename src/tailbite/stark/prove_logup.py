@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..air.program import Program
-from ..field import P, ExtInts, add_ints, mul_ints, scale_ints
+from ..field import ExtInts, P, add_ints, mul_ints, scale_ints
 from .job import Instance, Job, addresses, split_weight, words
 from .kernels import BLOCK, library
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..field import P, ExtInts, add_ints, mul_ints, power_ints, root_of_unity, scale_ints
+from ..field import ExtInts, P, add_ints, mul_ints, power_ints, root_of_unity, scale_ints
 from .job import Instance, Job, addresses, powers, words
 from .kernels import BLOCK, library
 from .prove_quotient import Quotient

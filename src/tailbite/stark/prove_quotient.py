@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..field import GENERATOR, P, ExtInts, mul_ints, root_of_unity, scale_ints
+from ..field import GENERATOR, ExtInts, P, mul_ints, root_of_unity, scale_ints
 from .job import Instance, Job, addresses, powers, split_weight, words
 from .kernels import BLOCK, library
 from .ntt import extension

@@ -29,11 +29,11 @@ from .view import (
     PROGRAM,
     Scratch,
     count_logup,
-    count_main,
     number_terms,
     read_shape,
     reserve,
     table_at,
+    total_of_present,
 )
 
 MAX_OUTPUT_BYTES = 1 << 20
@@ -66,15 +66,15 @@ def verify(key: Slice[u64], params: Slice[u64], vm_id: Slice[u64], program_id: S
     logs = message(ch, u64(int(Label.TABLES)), key[2])
     program_logs = program[1:1 + programs]
     shape = read_shape(key, logs, program_logs, params[0], s)
-    terms = number_terms(key, shape)
+    terms = number_terms(shape)
 
     # commitments
     none = proof[0:0]
     main_root, logup_root, sigmas = none, none, none
-    if count_main(key, shape) != 0:
+    if total_of_present(shape, shape.main) != 0:
         main_root = message(ch, u64(int(Label.MAIN_ROOT)), u64(4))
     alpha, beta = Ext(u64(0), u64(0), u64(0)), Ext(u64(0), u64(0), u64(0))
-    with_messages = count_logup(key, shape)
+    with_messages = count_logup(shape)
     if with_messages != 0:
         alpha = challenge(ch, u64(int(Label.ALPHA)))
         beta = challenge(ch, u64(int(Label.BETA)))
@@ -99,7 +99,7 @@ def verify(key: Slice[u64], params: Slice[u64], vm_id: Slice[u64], program_id: S
     queries = draw_queries(ch, params[1], shape.top + shape.blowup, s)
     roots = Roots(key[KEY_UNIVERSAL_ROOT:KEY_UNIVERSAL_ROOT + 4], program[1 + programs:5 + programs], main_root,
                   logup_root, quotient_root)
-    check_queries(ch, key, shape, claim, weights, roots, folding, queries, program_logs, s)
+    check_queries(ch, key, shape, claim, weights, roots, folding, queries, s)
     assert ch.at[0] == length(proof), "extended: the proof has words that nothing reads"
 
 

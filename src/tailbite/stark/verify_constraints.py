@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..field import P, Ext, ext_inv, ext_mul, ext_power, inv, root_of_unity
+from ..field import Ext, P, ext_inv, ext_mul, ext_power, inv, root_of_unity
 from ..lang import Constants, Slice, function, length, u64
-from .view import KEY_OUTPUT_BUS, KEY_START_BUS, Scratch, Shape, TableView, pairs_of, reserve, table_at
+from .view import KEY_OUTPUT_BUS, KEY_START_BUS, Scratch, Shape, TableView, reserve, table_at
 
 ROOTS = Constants(root_of_unity(k) for k in range(33))
 
@@ -163,7 +163,7 @@ def logup(table: TableView, shape: Shape, slot: u64, c: Claim, slots: Slice[u64]
     """Add the table's LogUp constraints to the combination: one for each pair of messages, the last cumulative."""
     total, power = start, start_power
     term = shape.logup_term[slot]
-    pairs = pairs_of(table.interactions)
+    pairs = shape.pairs[slot]
     scale = inv(u64(1) << shape.log[slot])
     step = ext_at(c.values, term + pairs) - ext_at(c.values, term + pairs - 1)
     step = step + ext_at(c.sigmas, shape.sigma[slot]).scale(scale)

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from ..channel import Label, Reader, challenge, challenge_below, field_message, message
 from ..channel import record as record_event
-from ..field import GENERATOR, P, Ext, ext_inv, ext_mul, inv, mul, power, root_of_unity, sub
+from ..field import GENERATOR, Ext, P, Wide, ext_inv, ext_mul, inv, mul, power, root_of_unity, sub
 from ..hash.keccak import keccak256_words
-from ..lang import Array, Slice, bswap, function, length, u64, unroll
+from ..lang import Array, Constants, Slice, bswap, function, length, u64, unroll
 from ..transcript import squeeze
+from .fold import fold_leaf
 from .params import FINAL_LOG_DEGREE, MAX_LOG_FOLD
 from .verify_constraints import ROOTS, Claim, ext_at, set_ext, zeta_row
 from .verify_trees import (
@@ -24,11 +25,10 @@ from .verify_trees import (
     new_digests,
     read_row,
 )
-from .view import PROGRAM, UNIVERSAL, Scratch, Shape, pairs_of, reserve, table_at
+from .view import PROGRAM, UNIVERSAL, Scratch, Shape, choose, choose_fixed, reserve, total
 
-MAIN, LOGUP, QUOTIENT = 3, 4, 5
+EIGHTH_ROOTS = Constants(pow(root_of_unity(3), k, P) for k in range(8))
 POW_TAG = int.from_bytes(b"tb pow\0\0", "little")
-ROOT8_POWERS = [pow(root_of_unity(3), -k, P) for k in range(8)]
 
 
 class Roots(NamedTuple):
@@ -148,114 +148,88 @@ def draw_queries(ch: Reader, count: u64, top: u64, s: Scratch) -> Slice[u64]:
 
 @function
 def check_queries(ch: Reader, key: Slice[u64], shape: Shape, c: Claim, weights: Slice[u64], roots: Roots,
-                  f: Folding, queries: Slice[u64], program_logs: Slice[u64], s: Scratch) -> None:
+                  f: Folding, queries: Slice[u64], s: Scratch) -> None:
     """Open all trees at the queries, and check that the folded codewords agree with the rows."""
     top = shape.top + shape.blowup
-    for tree in range(UNIVERSAL, PROGRAM + 1):
-        highest = highest_fixed(key, shape, tree, program_logs)
-        assert highest <= top, "shape: a preprocessed table is higher than every table of the proof"
     sets = index_sets(queries, top, s)
     digests = new_digests(sets, top, s)
     sums = new_sums(shape, sets, s)
-    open_fixed(ch, key, shape, u64(UNIVERSAL), weights, sets, digests, sums, roots.universal, program_logs, s)
-    open_fixed(ch, key, shape, u64(PROGRAM), weights, sets, digests, sums, roots.program, program_logs, s)
+    open_fixed(ch, shape, u64(UNIVERSAL), weights, sets, digests, sums, roots.universal, s)
+    open_fixed(ch, shape, u64(PROGRAM), weights, sets, digests, sums, roots.program, s)
     open_main(ch, key, shape, weights, sets, digests, sums, roots.main, s)
-    open_logup(ch, key, shape, weights, sets, digests, sums, roots.logup, s)
+    open_logup(ch, shape, weights, sets, digests, sums, roots.logup, s)
     open_quotient(ch, shape, weights, sets, digests, sums, roots.quotient, s)
-    codewords = batched_quotients(key, shape, c, weights, sets, sums, s)
-    check_folds(ch, shape, f, sets, digests, sums, codewords, s)
-
-
-@function
-def highest_fixed(key: Slice[u64], shape: Shape, tree: u64, program_logs: Slice[u64]) -> u64:
-    """Log size of the largest matrix in a preprocessed tree; 0 if the tree is empty."""
-    best = u64(0)
-    programs = u64(0)
-    for i in range(shape.slots):
-        table = table_at(key, shape.table[i])
-        if shape.instance[i] == 0 and table.fixed_in == tree:
-            log = table.min_log
-            if tree == PROGRAM:
-                log = program_logs[programs]
-                programs += 1
-            if log != 0 and log + shape.blowup > best:
-                best = log + shape.blowup
-    return best
+    points = domain_points(sets, top, s)
+    codewords = batched_quotients(shape, c, weights, sets, sums, points, s)
+    check_folds(ch, shape, f, sets, digests, sums, points, codewords, s)
 
 
 @function
 def new_sums(shape: Shape, sets: Sets, s: Scratch) -> Sums:
     """Zeroed sums for every height present."""
     at = reserve(s, u64(64))
-    total = u64(0)
+    count = u64(0)
     for log in range(1, shape.top + 1):
         if shape.present[log] != 0:
-            at[log + shape.blowup] = total
-            total += sets.count[log + shape.blowup]
-    sums = Sums(at, reserve(s, 3 * total), reserve(s, 3 * total))
-    for i in range(3 * total):
+            at[log + shape.blowup] = count
+            count += sets.sizes[log + shape.blowup]
+    sums = Sums(at, reserve(s, 3 * count), reserve(s, 3 * count))
+    for i in range(3 * count):
         sums.here[i] = u64(0)
         sums.following[i] = u64(0)
     return sums
 
 
 @function
-def add_base(sums: Slice[u64], i: u64, weights: Slice[u64], term: u64, row: Slice[u64], count: u64) -> None:
-    """sums[i] += the weighted sum of ``count`` base values, for terms from ``term`` on."""
-    total = ext_at(sums, i)
-    for k in range(count):
-        total = total + ext_at(weights, term + k).scale(row[k])
-    set_ext(sums, i, total)
+def add_base(sums: Slice[u64], i: u64, weights: Slice[u64], term: u64, row: Slice[u64]) -> None:
+    """sums[i] += the weighted sum of the base values in ``row``, for terms from ``term`` on; reduced once."""
+    part = weights[3 * term:3 * (term + length(row))]
+    zero = Wide(u64(0), u64(0), u64(0))
+    c0, c1, c2 = zero, zero, zero
+    for k in range(length(row)):
+        w, x = ext_at(part, k), row[k]
+        c0, c1, c2 = c0.plus_product(w.c0, x), c1.plus_product(w.c1, x), c2.plus_product(w.c2, x)
+    set_ext(sums, i, ext_at(sums, i) + Ext(c0.reduced(), c1.reduced(), c2.reduced()))
 
 
 @function
-def open_fixed(ch: Reader, key: Slice[u64], shape: Shape, tree: u64, weights: Slice[u64], sets: Sets, d: Digests,
-               sums: Sums, root: Slice[u64], program_logs: Slice[u64], s: Scratch) -> None:
+def add_ext(sums: Slice[u64], i: u64, weights: Slice[u64], term: u64, row: Slice[u64]) -> None:
+    """sums[i] += the weighted sum of the extension values in ``row``, for terms from ``term`` on."""
+    acc = ext_at(sums, i)
+    for k in range(length(row) // 3):
+        acc = acc + ext_mul(ext_at(weights, term + k), ext_at(row, k))
+    set_ext(sums, i, acc)
+
+
+@function
+def open_fixed(ch: Reader, shape: Shape, tree: u64, weights: Slice[u64], sets: Sets, d: Digests, sums: Sums,
+               root: Slice[u64], s: Scratch) -> None:
     """A preprocessed tree is opened whole; tables absent from the proof are not batched."""
-    top = highest_fixed(key, shape, tree, program_logs)
+    top = u64(0)
+    for i in range(shape.slots):
+        if shape.fixed_in[i] == tree and shape.fixed_log[i] > top:
+            top = shape.fixed_log[i]
+    assert top <= shape.top, "shape: a preprocessed table is higher than every table of the proof"
     if top == 0:
         return
     clear_digests(d)
-    k = top
-    while k != 0:
-        width = fixed_width(key, shape, tree, k, program_logs)
-        if width != 0:
+    log = top
+    while log != 0:
+        chosen = choose_fixed(shape, tree, log)
+        if length(chosen) != 0:
+            k = log + shape.blowup
+            width = total(shape.fixed, chosen)
             begin_rows(d, k)
-            for j in range(sets.count[k]):
+            for j in range(sets.sizes[k]):
                 row = read_row(ch, width, d)
                 at = u64(0)
-                programs = u64(0)
-                for i in range(shape.slots):
-                    table = table_at(key, shape.table[i])
-                    if shape.instance[i] == 0 and table.fixed_in == tree:
-                        log = table.min_log
-                        if tree == PROGRAM:
-                            log = program_logs[programs]
-                            programs += 1
-                        if log != 0 and log + shape.blowup == k:
-                            if shape.log[i] != 0:
-                                add_base(sums.here, sums.at[k] + j, weights, shape.fixed_term[i],
-                                         row[at:at + table.fixed], table.fixed)
-                            at += table.fixed
-        k -= 1
-    check_tree(ch, sets, top, d, root, s)
-
-
-@function
-def fixed_width(key: Slice[u64], shape: Shape, tree: u64, k: u64, program_logs: Slice[u64]) -> u64:
-    """Words of a row of a preprocessed tree at log size ``k``."""
-    width = u64(0)
-    programs = u64(0)
-    for i in range(shape.slots):
-        table = table_at(key, shape.table[i])
-        if shape.instance[i] == 0 and table.fixed_in == tree:
-            log = table.min_log
-            if tree == PROGRAM:
-                log = program_logs[programs]
-                programs += 1
-            if log != 0 and log + shape.blowup == k:
-                width += table.fixed
-    return width
+                for n in range(length(chosen)):
+                    i = chosen[n]
+                    if shape.log[i] != 0:
+                        add_base(sums.here, sums.at[k] + j, weights, shape.fixed_term[i], row[at:at + shape.fixed[i]])
+                    at += shape.fixed[i]
+        log -= 1
+    check_tree(ch, sets, top + shape.blowup, d, root, s)
 
 
 @function
@@ -266,76 +240,60 @@ def open_main(ch: Reader, key: Slice[u64], shape: Shape, weights: Slice[u64], se
     top = u64(0)
     log = shape.top
     while log != 0:
-        k = log + shape.blowup
-        width = u64(0)
-        for i in range(shape.slots):
-            if shape.log[i] == log:
-                width += table_at(key, shape.table[i]).main
+        chosen = choose(shape, log)
+        width = total(shape.main, chosen)
         if width != 0:
+            k = log + shape.blowup
             if top == 0:
                 top = k
             begin_rows(d, k)
-            for j in range(sets.count[k]):
+            for j in range(sets.sizes[k]):
                 row = read_row(ch, width, d)
                 at = u64(0)
-                for i in range(shape.slots):
-                    if shape.log[i] == log:
-                        table = table_at(key, shape.table[i])
-                        part = row[at:at + table.main]
-                        place, term = sums.at[k] + j, shape.main_term[i]
-                        add_base(sums.here, place, weights, term, part, table.main)
-                        for n in range(length(table.following)):
-                            column = table.following[n] - table.fixed
-                            add_base(sums.following, place, weights, term + table.main + n,
-                                     part[column:column + 1], u64(1))
-                        at += table.main
+                for n in range(length(chosen)):
+                    i = chosen[n]
+                    part = row[at:at + shape.main[i]]
+                    place, term = sums.at[k] + j, shape.main_term[i]
+                    add_base(sums.here, place, weights, term, part)
+                    for m in range(shape.following[i]):
+                        column = key[shape.following_at[i] + m] - shape.fixed[i]
+                        add_base(sums.following, place, weights, term + shape.main[i] + m, part[column:column + 1])
+                    at += shape.main[i]
         log -= 1
     if top != 0:
         check_tree(ch, sets, top, d, root, s)
 
 
 @function
-def open_logup(ch: Reader, key: Slice[u64], shape: Shape, weights: Slice[u64], sets: Sets, d: Digests, sums: Sums,
-               root: Slice[u64], s: Scratch) -> None:
+def open_logup(ch: Reader, shape: Shape, weights: Slice[u64], sets: Sets, d: Digests, sums: Sums, root: Slice[u64],
+               s: Scratch) -> None:
     """Rows of the LogUp tree: extension columns, the last of which is opened in the following row too."""
     clear_digests(d)
     top = u64(0)
     log = shape.top
     while log != 0:
-        k = log + shape.blowup
-        width = u64(0)
-        for i in range(shape.slots):
-            if shape.log[i] == log:
-                width += 3 * pairs_of(table_at(key, shape.table[i]).interactions)
+        chosen = choose(shape, log)
+        width = 3 * total(shape.pairs, chosen)
         if width != 0:
+            k = log + shape.blowup
             if top == 0:
                 top = k
             begin_rows(d, k)
-            for j in range(sets.count[k]):
+            for j in range(sets.sizes[k]):
                 row = read_row(ch, width, d)
                 at = u64(0)
-                for i in range(shape.slots):
-                    if shape.log[i] == log:
-                        pairs = pairs_of(table_at(key, shape.table[i]).interactions)
-                        if pairs != 0:
-                            part = row[3 * at:3 * (at + pairs)]
-                            place, term = sums.at[k] + j, shape.logup_term[i]
-                            add_ext(sums.here, place, weights, term, part)
-                            add_ext(sums.following, place, weights, term + pairs,
-                                    part[3 * pairs - 3:3 * pairs])
-                            at += pairs
+                for n in range(length(chosen)):
+                    i = chosen[n]
+                    pairs = shape.pairs[i]
+                    if pairs != 0:
+                        part = row[3 * at:3 * (at + pairs)]
+                        place, term = sums.at[k] + j, shape.logup_term[i]
+                        add_ext(sums.here, place, weights, term, part)
+                        add_ext(sums.following, place, weights, term + pairs, part[3 * pairs - 3:3 * pairs])
+                        at += pairs
         log -= 1
     if top != 0:
         check_tree(ch, sets, top, d, root, s)
-
-
-@function
-def add_ext(sums: Slice[u64], i: u64, weights: Slice[u64], term: u64, row: Slice[u64]) -> None:
-    """sums[i] += the weighted sum of the extension values in ``row``, for terms from ``term`` on."""
-    total = ext_at(sums, i)
-    for k in range(length(row) // 3):
-        total = total + ext_mul(ext_at(weights, term + k), ext_at(row, k))
-    set_ext(sums, i, total)
 
 
 @function
@@ -348,7 +306,7 @@ def open_quotient(ch: Reader, shape: Shape, weights: Slice[u64], sets: Sets, d: 
         if shape.present[log] != 0:
             k = log + shape.blowup
             begin_rows(d, k)
-            for j in range(sets.count[k]):
+            for j in range(sets.sizes[k]):
                 add_ext(sums.here, sums.at[k] + j, weights, shape.quotient_term[log], read_row(ch, u64(6), d))
         log -= 1
     check_tree(ch, sets, shape.top + shape.blowup, d, root, s)
@@ -358,6 +316,35 @@ def open_quotient(ch: Reader, shape: Shape, weights: Slice[u64], sets: Sets, d: 
 
 
 class Points(NamedTuple):
+    """Powers w_m^i of the domains' generators, and their inverses, for every member of the index sets."""
+
+    value: Slice[u64]
+    inverse: Slice[u64]
+
+
+@function
+def domain_points(sets: Sets, top: u64, s: Scratch) -> Points:
+    """Points of all sets: powers for the largest, squares for the others, as (w_m^i)^2 = w_(m/2)^(i mod m/2)."""
+    points = Points(reserve(s, length(sets.memory)), reserve(s, length(sets.memory)))
+    largest = members(sets, top)
+    backwards = inv(ROOTS[top])
+    for j in range(length(largest)):
+        points.value[sets.at[top] + j] = power(ROOTS[top], largest[j])
+        points.inverse[sets.at[top] + j] = power(backwards, largest[j])
+    k = top
+    while k != 0:
+        children = members(sets, k)
+        k -= 1
+        parents, half = members(sets, k), u64(1) << k
+        for j in range(length(children)):
+            parent = sets.at[k] + find(parents, children[j] & (half - 1))
+            child = sets.at[k + 1] + j
+            points.value[parent] = mul(points.value[child], points.value[child])
+            points.inverse[parent] = mul(points.inverse[child], points.inverse[child])
+    return points
+
+
+class Claimed(NamedTuple):
     """Batched claimed values of one height: at zeta, and at the following row."""
 
     here: Ext
@@ -365,52 +352,50 @@ class Points(NamedTuple):
 
 
 @function
-def claimed(key: Slice[u64], shape: Shape, c: Claim, weights: Slice[u64], log: u64) -> Points:
+def claimed(shape: Shape, c: Claim, weights: Slice[u64], log: u64) -> Claimed:
     """Weighted sums of the opened values of the tables of height 2^log."""
     here, following = Ext(u64(0), u64(0), u64(0)), Ext(u64(0), u64(0), u64(0))
-    for i in range(shape.slots):
-        if shape.log[i] == log:
-            table = table_at(key, shape.table[i])
-            if table.fixed != 0:
-                here = here + weighted(weights, c.values, shape.fixed_term[i], table.fixed)
-            term = shape.main_term[i]
-            here = here + weighted(weights, c.values, term, table.main)
-            following = following + weighted(weights, c.values, term + table.main, length(table.following))
-            pairs = pairs_of(table.interactions)
-            if pairs != 0:
-                here = here + weighted(weights, c.values, shape.logup_term[i], pairs)
-                following = following + weighted(weights, c.values, shape.logup_term[i] + pairs, u64(1))
+    chosen = choose(shape, log)
+    for n in range(length(chosen)):
+        i = chosen[n]
+        if shape.fixed[i] != 0:
+            here = here + weighted(weights, c.values, shape.fixed_term[i], shape.fixed[i])
+        term = shape.main_term[i]
+        here = here + weighted(weights, c.values, term, shape.main[i])
+        following = following + weighted(weights, c.values, term + shape.main[i], shape.following[i])
+        if shape.pairs[i] != 0:
+            here = here + weighted(weights, c.values, shape.logup_term[i], shape.pairs[i])
+            following = following + weighted(weights, c.values, shape.logup_term[i] + shape.pairs[i], u64(1))
     here = here + weighted(weights, c.values, shape.quotient_term[log], u64(2))
-    return Points(here, following)
+    return Claimed(here, following)
 
 
 @function
 def weighted(weights: Slice[u64], values: Slice[u64], term: u64, count: u64) -> Ext:
     """Sum of weight * value over ``count`` terms."""
-    total = Ext(u64(0), u64(0), u64(0))
+    acc = Ext(u64(0), u64(0), u64(0))
     for k in range(count):
-        total = total + ext_mul(ext_at(weights, term + k), ext_at(values, term + k))
-    return total
+        acc = acc + ext_mul(ext_at(weights, term + k), ext_at(values, term + k))
+    return acc
 
 
 @function
-def batched_quotients(key: Slice[u64], shape: Shape, c: Claim, weights: Slice[u64], sets: Sets, sums: Sums,
+def batched_quotients(shape: Shape, c: Claim, weights: Slice[u64], sets: Sets, sums: Sums, points: Points,
                       s: Scratch) -> Slice[u64]:
     """Value of each height's codeword at its queried points; placed as the sums are.
 
     (row - claimed)(zeta) / (x - zeta) + (row - claimed)(w_n zeta) / (x - w_n zeta) with x = 7 w^i.
     """
-    total = length(sums.here) // 3
-    out = reserve(s, 3 * total)
+    count = length(sums.here) // 3
+    out = reserve(s, 3 * count)
     used = s.used[0]
-    denominators, prefix = reserve(s, 6 * total), reserve(s, 6 * total)
+    denominators, prefix = reserve(s, 6 * count), reserve(s, 6 * count)
     for log in range(1, shape.top + 1):
         if shape.present[log] != 0:
             k = log + shape.blowup
-            points = members(sets, k)
             second = zeta_row(c.zeta, log)
-            for j in range(length(points)):
-                x = mul(power(ROOTS[k], points[j]), u64(GENERATOR))
+            for j in range(sets.sizes[k]):
+                x = mul(points.value[sets.at[k] + j], u64(GENERATOR))
                 at = 2 * (sums.at[k] + j)
                 set_ext(denominators, at, Ext(sub(x, c.zeta.c0), sub(u64(0), c.zeta.c1), sub(u64(0), c.zeta.c2)))
                 set_ext(denominators, at + 1, Ext(sub(x, second.c0), sub(u64(0), second.c1), sub(u64(0), second.c2)))
@@ -418,8 +403,8 @@ def batched_quotients(key: Slice[u64], shape: Shape, c: Claim, weights: Slice[u6
     for log in range(1, shape.top + 1):
         if shape.present[log] != 0:
             k = log + shape.blowup
-            claim = claimed(key, shape, c, weights, log)
-            for j in range(sets.count[k]):
+            claim = claimed(shape, c, weights, log)
+            for j in range(sets.sizes[k]):
                 at = sums.at[k] + j
                 a = ext_mul(ext_at(sums.here, at) - claim.here, ext_at(denominators, 2 * at))
                 b = ext_mul(ext_at(sums.following, at) - claim.following, ext_at(denominators, 2 * at + 1))
@@ -437,44 +422,51 @@ def invert_all(values: Slice[u64], prefix: Slice[u64]) -> None:
         set_ext(prefix, i, product)
         product = ext_mul(product, ext_at(values, i))
     rest = ext_inv(product)
-    i = n
-    while i != 0:
-        i -= 1
-        x = ext_at(values, i)
-        set_ext(values, i, ext_mul(ext_at(prefix, i), rest))
+    left = n
+    while left != 0:
+        left -= 1
+        x = ext_at(values, left)
+        set_ext(values, left, ext_mul(ext_at(prefix, left), rest))
         rest = ext_mul(rest, x)
 
 
 @function
-def check_folds(ch: Reader, shape: Shape, f: Folding, sets: Sets, d: Digests, sums: Sums, codewords: Slice[u64],
-                s: Scratch) -> None:
+def check_folds(ch: Reader, shape: Shape, f: Folding, sets: Sets, d: Digests, sums: Sums, points: Points,
+                codewords: Slice[u64], s: Scratch) -> None:
     """Open each FRI layer, check it against the codeword above, fold it, and meet the final polynomial."""
     size = f.sizes[0]
     first = 3 * sums.at[size]
-    current = codewords[first:first + 3 * sets.count[size]]
+    current = codewords[first:first + 3 * sets.sizes[size]]
     for step in range(f.steps):
         folded = f.sizes[step + 1]
+        above, leaves = members(sets, size), members(sets, folded)
         arity = u64(1) << (size - folded)
-        points, leaves = members(sets, size), members(sets, folded)
         values = open_layer(ch, sets, folded, arity, d, f.roots[4 * step:4 * step + 4], s)
-        for i in range(length(points)):
-            leaf = find(leaves, points[i] & ((u64(1) << folded) - 1))
-            at = leaf * arity + (points[i] >> folded)
+        bases = reserve(s, length(leaves))
+        for i in range(length(above)):
+            leaf, place = find(leaves, above[i] & ((u64(1) << folded) - 1)), above[i] >> folded
             for k in unroll(range(3)):
-                assert values[3 * at + k] == current[3 * i + k], "fri: a layer differs from the one above"
-        beta = ext_at(f.betas, step)
+                same = values[3 * (leaf * arity + place) + k] == current[3 * i + k]
+                assert same, "fri: a layer differs from the one above"
+            # the leaf's first point is u with u w_k^place the point of this member
+            bases[leaf] = mul(points.inverse[sets.at[size] + i], EIGHTH_ROOTS[place * (8 // arity)])
         following = reserve(s, 3 * length(leaves))
+        beta = ext_at(f.betas, step)
         for j in range(length(leaves)):
-            x = fold(values[3 * j * arity:3 * (j + 1) * arity], size, folded, leaves[j], beta)
+            x = fold_leaf(values[3 * j * arity:3 * (j + 1) * arity], size - folded, bases[j], beta)
             if shape.present[folded - shape.blowup] != 0:
-                joining = ext_at(codewords, sums.at[folded] + j)
-                x = x + ext_mul(ext_at(f.lambdas, step), joining)
+                x = x + ext_mul(ext_at(f.lambdas, step), ext_at(codewords, sums.at[folded] + j))
             set_ext(following, j, x)
         current = following
         size = folded
-    ends = members(sets, size)
-    for j in range(length(ends)):
-        u = power(ROOTS[size], ends[j])
+    check_final(f, sets, size, points, current)
+
+
+@function
+def check_final(f: Folding, sets: Sets, size: u64, points: Points, current: Slice[u64]) -> None:
+    """The last layer's values are those of the final polynomial."""
+    for j in range(sets.sizes[size]):
+        u = points.value[sets.at[size] + j]
         y = Ext(u64(0), u64(0), u64(0))
         n = u64(1 << FINAL_LOG_DEGREE)
         while n != 0:
@@ -491,45 +483,12 @@ def open_layer(ch: Reader, sets: Sets, folded: u64, arity: u64, d: Digests, root
     clear_digests(d)
     begin_rows(d, folded)
     width = 3 * arity
-    count = sets.count[folded]
-    start = ch.at[0]
+    count = sets.sizes[folded]
+    first = ch.at[0]
     for _j in range(count):
         read_row(ch, width, d)
     check_tree(ch, sets, folded, d, root, s)
-    return ch.proof[start:start + count * width]
+    return ch.proof[first:first + count * width]
 
 
-@function
-def fold(leaf: Slice[u64], size: u64, folded: u64, j: u64, beta: Ext) -> Ext:
-    """Value at beta of the polynomial of degree < k through a leaf's k values at the points u w_k^t, u = w_m^j.
-
-    With f(u) = sum u^t f_t(u^k), the inverse transform of the leaf gives u^t f_t; the result is sum beta^t f_t.
-    """
-    arity = u64(1) << (size - folded)
-    stride = 8 // arity  # w_k^-1 is this power of the inverse eighth root
-    u_inverse = power(inv(ROOTS[size]), j)
-    z = beta.scale(u_inverse)
-    y = Ext(u64(0), u64(0), u64(0))
-    t = arity
-    while t != 0:
-        t -= 1
-        coefficient = Ext(u64(0), u64(0), u64(0))
-        for i in range(arity):
-            root = root8_power(stride * i * t & 7)
-            coefficient = coefficient + ext_at(leaf, i).scale(root)
-        y = ext_mul(y, z) + coefficient
-    return y.scale(inv(arity))
-
-
-@function
-def root8_power(k: u64) -> u64:
-    """Power -k of the eighth root of unity."""
-    w = u64(ROOT8_POWERS[0])
-    for n in unroll(range(1, 8)):
-        if k == n:
-            w = u64(ROOT8_POWERS[n])
-    return w
-
-
-__all__ = ["Folding", "Roots", "batching_weights", "check_queries", "check_work", "draw_queries",
-           "read_folding"]
+__all__ = ["Folding", "Roots", "batching_weights", "check_queries", "check_work", "draw_queries", "read_folding"]

@@ -14,11 +14,11 @@ MAX_LOG_SIZE = 32
 
 
 class Sets(NamedTuple):
-    """For each k, the distinct query indices mod 2^k, ascending: ``count[k]`` words of ``memory`` from ``at[k]``."""
+    """For each k, the distinct query indices mod 2^k, ascending: ``sizes[k]`` words of ``memory`` from ``at[k]``."""
 
     memory: Slice[u64]
     at: Slice[u64]
-    count: Slice[u64]
+    sizes: Slice[u64]
 
 
 @function
@@ -33,21 +33,21 @@ def index_sets(queries: Slice[u64], top: u64, s: Scratch) -> Sets:
             sets.memory[distinct] = queries[i]
             distinct += 1
     sets.at[top] = u64(0)
-    sets.count[top] = distinct
+    sets.sizes[top] = distinct
     used = distinct
     k = top
     while k != 0:
         k -= 1
         sets.at[k] = used
-        sets.count[k] = halve(members(sets, k + 1), u64(1) << k, sets.memory[used:length(sets.memory)])
-        used += sets.count[k]
+        sets.sizes[k] = halve(members(sets, k + 1), u64(1) << k, sets.memory[used:length(sets.memory)])
+        used += sets.sizes[k]
     return sets
 
 
 @function
 def members(sets: Sets, k: u64) -> Slice[u64]:
     """The set of indices mod 2^k."""
-    return sets.memory[sets.at[k]:sets.at[k] + sets.count[k]]
+    return sets.memory[sets.at[k]:sets.at[k] + sets.sizes[k]]
 
 
 @function
@@ -116,7 +116,7 @@ def new_digests(sets: Sets, top: u64, s: Scratch) -> Digests:
     """Room for the digests of rows at every height up to 2^top."""
     total = u64(0)
     for k in range(top + 1):
-        total += 4 * sets.count[k]
+        total += 4 * sets.sizes[k]
     return Digests(reserve(s, total), reserve(s, u64(MAX_LOG_SIZE + 1)), reserve(s, u64(1)))
 
 
@@ -169,7 +169,7 @@ def hash_node(left: Slice[u64], right: Slice[u64], row: Slice[u64], out: Slice[u
 def check_tree(ch: Reader, sets: Sets, top: u64, d: Digests, root: Slice[u64], s: Scratch) -> None:
     """Read the missing siblings, climb from the rows at 2^top to the root, and compare."""
     used = s.used[0]
-    below = d.memory[d.at[top] - 1:d.at[top] - 1 + 4 * sets.count[top]]
+    below = d.memory[d.at[top] - 1:d.at[top] - 1 + 4 * sets.sizes[top]]
     k = top
     while k != 0:
         k -= 1
@@ -184,7 +184,7 @@ def rows_at(d: Digests, sets: Sets, k: u64) -> Slice[u64]:
     """Digests of the rows that join at height 2^k; empty if none do."""
     if d.at[k] == 0:
         return d.memory[0:0]
-    return d.memory[d.at[k] - 1:d.at[k] - 1 + 4 * sets.count[k]]
+    return d.memory[d.at[k] - 1:d.at[k] - 1 + 4 * sets.sizes[k]]
 
 
 @function

@@ -70,102 +70,128 @@ def table_at(key: Slice[u64], at: u64) -> TableView:
 
 
 class Shape(NamedTuple):
-    """The tables of one proof. A slot is a table instance; arrays have one word a slot.
+    """The tables of one proof. A slot is a table instance; arrays have one word a slot, but for the last three.
 
-    ``log``: log height, 0 if absent. ``*_term``: number of the slot's first opened value in each tree.
-    ``quotient_term``: that of each log height. ``table``: where the slot's table begins in the key.
+    ``table``: where the slot's table begins in the key. ``log``: log height, 0 if absent. ``fixed_in``,
+    ``fixed_log``, ``fixed``: tree, log height and width of the preprocessed columns, committed even for an absent
+    table; zero for a second instance. ``main``, ``pairs``: main and LogUp columns. ``following_at``, ``following``:
+    place in the key and number of the columns read in the following row. ``*_term``: number of the first opened
+    value in each tree. By log height: ``quotient_term``, ``present``, and ``chosen`` is room for a list of slots.
     """
 
     slots: u64
+    blowup: u64
+    top: u64
     table: Slice[u64]
-    instance: Slice[u64]
     log: Slice[u64]
+    fixed_in: Slice[u64]
+    fixed_log: Slice[u64]
+    fixed: Slice[u64]
+    main: Slice[u64]
+    pairs: Slice[u64]
+    following_at: Slice[u64]
+    following: Slice[u64]
     fixed_term: Slice[u64]
     main_term: Slice[u64]
     logup_term: Slice[u64]
     sigma: Slice[u64]
     quotient_term: Slice[u64]
     present: Slice[u64]
-    blowup: u64
-    top: u64
+    chosen: Slice[u64]
 
 
 @function
-def pairs_of(interactions: u64) -> u64:
-    """LogUp columns of a table: one for two interactions."""
-    return (interactions + 1) >> 1
+def new_shape(slots: u64, logs: Slice[u64], blowup: u64, top: u64, s: Scratch) -> Shape:
+    """Room for a shape."""
+    return Shape(slots, blowup, top, reserve(s, slots), logs, reserve(s, slots), reserve(s, slots), reserve(s, slots),
+                 reserve(s, slots), reserve(s, slots), reserve(s, slots), reserve(s, slots), reserve(s, slots),
+                 reserve(s, slots), reserve(s, slots), reserve(s, slots), reserve(s, u64(64)), reserve(s, u64(64)),
+                 reserve(s, slots))
+
+
+@function
+def highest(logs: Slice[u64]) -> u64:
+    """The largest word."""
+    top = u64(0)
+    for i in range(length(logs)):
+        if logs[i] > top:
+            top = logs[i]
+    return top
 
 
 @function
 def read_shape(key: Slice[u64], logs: Slice[u64], program_logs: Slice[u64], blowup: u64, s: Scratch) -> Shape:
-    """Check the table list of a proof against the key, and number the opened values.
+    """Check the table list of a proof against the key.
 
     Each rule is an assertion: heights within the table's limits, no second instance without a first or larger than
     it, required tables present, preprocessed tables of exactly the height that key and program fix, and so few bus
     messages that no multiplicity can wrap.
     """
-    slots = key[2]
-    shape = Shape(slots, reserve(s, slots), reserve(s, slots), logs, reserve(s, slots), reserve(s, slots),
-                  reserve(s, slots), reserve(s, slots), reserve(s, u64(64)), reserve(s, u64(64)), blowup, u64(0))
+    shape = new_shape(key[2], logs, blowup, highest(logs), s)
     for k in range(length(shape.present)):
         shape.present[k] = u64(0)
     at = u64(KEY_TABLES)
-    slot = u64(0)
-    programs = u64(0)
-    messages = u64(0)
-    top = u64(0)
+    slot, programs, messages = u64(0), u64(0), u64(0)
     for _t in range(key[1]):
         table = table_at(key, at)
         for k in range(table.instances):
             log = logs[slot]
-            shape.table[slot] = at
-            shape.instance[slot] = k
+            describe_slot(shape, slot, at, table)
             if log != 0:
                 assert log >= table.min_log, "shape: a table is lower than its smallest height"
                 assert log <= table.max_log, "shape: a table is higher than its limit"
                 shape.present[log] = u64(1)
                 messages += table.interactions << log
-                if log > top:
-                    top = log
             if k == 0:
                 assert table.required == 0 or table.fixed_in == PROGRAM or log != 0, "shape: a required table is absent"
+                if table.fixed_in == UNIVERSAL:
+                    shape.fixed_log[slot] = table.min_log
                 if table.fixed_in == PROGRAM:
                     assert log == program_logs[programs], "shape: a program table has another height than the program"
+                    shape.fixed_log[slot] = log
                     programs += 1
             else:
                 assert log <= logs[slot - 1], "shape: a second instance is higher than the first"
             slot += 1
         at += 1 + key[at]
-    assert top != 0, "shape: the proof has no tables"
+    assert shape.top != 0, "shape: the proof has no tables"
     assert messages < 1 << 60, "shape: too many bus messages"
-    return Shape(slots, shape.table, shape.instance, logs, shape.fixed_term, shape.main_term, shape.logup_term,
-                 shape.sigma, shape.quotient_term, shape.present, blowup, top)
+    return shape
 
 
 @function
-def number_terms(key: Slice[u64], shape: Shape) -> u64:
+def describe_slot(shape: Shape, slot: u64, at: u64, table: TableView) -> None:
+    """Note what later steps need of the table, so that the key is read once."""
+    shape.table[slot] = at
+    shape.fixed_in[slot] = table.fixed_in
+    shape.fixed_log[slot] = u64(0)
+    shape.fixed[slot] = table.fixed
+    shape.main[slot] = table.main
+    shape.pairs[slot] = (table.interactions + 1) >> 1
+    shape.following_at[slot] = at + 11  # after the length word, nine words, and their own number
+    shape.following[slot] = length(table.following)
+
+
+@function
+def number_terms(shape: Shape) -> u64:
     """Give each opened value its number, in proof order; returns how many there are."""
     term = u64(0)
-    for tree in range(1, 3):
+    for tree in range(UNIVERSAL, PROGRAM + 1):
         for i in range(shape.slots):
-            table = table_at(key, shape.table[i])
-            if shape.log[i] != 0 and table.fixed_in == tree:
+            if shape.log[i] != 0 and shape.fixed_in[i] == tree:
                 shape.fixed_term[i] = term
-                term += table.fixed
+                term += shape.fixed[i]
     for i in range(shape.slots):
         if shape.log[i] != 0:
-            table = table_at(key, shape.table[i])
             shape.main_term[i] = term
-            term += table.main + length(table.following)
+            term += shape.main[i] + shape.following[i]
     sigmas = u64(0)
     for i in range(shape.slots):
-        if shape.log[i] != 0:
-            table = table_at(key, shape.table[i])
-            if table.interactions != 0:
-                shape.logup_term[i] = term
-                shape.sigma[i] = sigmas
-                sigmas += 1
-                term += pairs_of(table.interactions) + 1
+        if shape.log[i] != 0 and shape.pairs[i] != 0:
+            shape.logup_term[i] = term
+            shape.sigma[i] = sigmas
+            sigmas += 1
+            term += shape.pairs[i] + 1
     log = shape.top
     while log != 0:
         if shape.present[log] != 0:
@@ -176,20 +202,51 @@ def number_terms(key: Slice[u64], shape: Shape) -> u64:
 
 
 @function
-def count_main(key: Slice[u64], shape: Shape) -> u64:
-    """Main columns of all present tables."""
+def total_of_present(shape: Shape, numbers: Slice[u64]) -> u64:
+    """Sum of a slot's number over the present tables."""
     n = u64(0)
     for i in range(shape.slots):
         if shape.log[i] != 0:
-            n += table_at(key, shape.table[i]).main
+            n += numbers[i]
     return n
 
 
 @function
-def count_logup(key: Slice[u64], shape: Shape) -> u64:
+def count_logup(shape: Shape) -> u64:
     """Number of present tables with bus messages."""
     n = u64(0)
     for i in range(shape.slots):
-        if shape.log[i] != 0 and table_at(key, shape.table[i]).interactions != 0:
+        if shape.log[i] != 0 and shape.pairs[i] != 0:
             n += 1
+    return n
+
+
+@function
+def choose(shape: Shape, log: u64) -> Slice[u64]:
+    """The slots of the tables of height 2^log."""
+    n = u64(0)
+    for i in range(shape.slots):
+        if shape.log[i] == log:
+            shape.chosen[n] = i
+            n += 1
+    return shape.chosen[0:n]
+
+
+@function
+def choose_fixed(shape: Shape, tree: u64, log: u64) -> Slice[u64]:
+    """The slots whose preprocessed columns are in a tree at height 2^log."""
+    n = u64(0)
+    for i in range(shape.slots):
+        if shape.fixed_in[i] == tree and shape.fixed_log[i] == log:
+            shape.chosen[n] = i
+            n += 1
+    return shape.chosen[0:n]
+
+
+@function
+def total(numbers: Slice[u64], slots: Slice[u64]) -> u64:
+    """Sum of the numbers of some slots."""
+    n = u64(0)
+    for k in range(length(slots)):
+        n += numbers[slots[k]]
     return n

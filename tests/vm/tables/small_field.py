@@ -76,15 +76,21 @@ class Search:
         self.wanted = {c for form in self.result for c in form.terms}
         self.unknown = set().union(self.wanted, *(cs for _, cs in rules.values())) - left_out - set(self.values)
         self.domain = {c: EVERYTHING for c in self.unknown}
+        #: the rules and lookups that say something about columns that are not given
+        self.used = [name for name, (_, cs) in rules.items() if cs & self.unknown and not cs & left_out]
         self.top: dict[int, int] = {}  # limb -> column of its top bit
         for k, i in enumerate(self.lay.interactions):
-            if i.bus.name in RANGE_BUSES and f"{i.bus.name} {k}" not in drop:
-                self._lookup(i.bus.name, i.entries, affine(i.multiplicity, self.values | {c: 0 for c in left_out}))
+            name = f"{i.bus.name} {k}"
+            if i.bus.name in RANGE_BUSES and name not in drop:
+                self._lookup(name, i.entries, affine(i.multiplicity, self.values | {c: 0 for c in left_out}))
 
-    def _lookup(self, bus: str, entries: tuple[Affine, ...], count: Any) -> None:
+    def _lookup(self, name: str, entries: tuple[Affine, ...], count: Any) -> None:
         """Narrow the domains of the columns that a range lookup asks for; gaps of time are not modelled."""
+        bus = name.split()[0]
         if not np.any(count) or bus in ("AND", "POW"):
             return
+        if any(c in self.unknown for e in entries for c in e.terms):
+            self.used.append(name)
         columns = [next(iter(e.terms)) if list(e.terms.values()) == [1] and not e.constant else None for e in entries]
         if bus == "MSB":
             limb, sign = columns
