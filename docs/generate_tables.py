@@ -233,7 +233,9 @@ def message(i: Interaction, t: Table) -> str:
     negative = any(k > P // 2 for k in i.multiplicity.terms.values()) or i.multiplicity.constant > P // 2
     m = i.multiplicity.times(P - 1 if negative else 1)
     real = t.real.affine()
-    times = "real" if len(m.terms) > 1 and real and m.terms == real.terms else affine_text(m, t.layout.columns)
+    times = affine_text(m, t.layout.columns)
+    if len(m.terms) > 1:
+        times = "real" if real and m.terms == real.terms else f"({times})"
     entries = ", ".join(runs([affine_text(e, t.layout.columns) for e in i.entries]))
     return f"{'receive' if negative else 'send   '} {i.bus.name}({entries}) * {times}"
 
@@ -289,8 +291,8 @@ def summary() -> list[str]:
         out.append(cells_of(f"[{t.name}](#{t.name.lower()})", ops, p.fixed_count, p.main_count, len(p.interactions),
                             cost(t)))
     return [*out, "", "A dword that a run touches costs a row of FIN; one of the image also a row of IMAGE, one of the "
-            "input also one of", "INPUT. An output byte costs a row of CBYTE. A register left alone for more than 2^16 "
-            "time units costs a row of REFRESH.", ""]
+            "input also one of", "INPUT. An output byte costs a row of CBYTE, a Keccak-f call one of KCALL and 24 of "
+            "KROUND. A register left alone for more", "than 2^16 time units costs a row of REFRESH.", ""]
 
 
 def buses() -> list[str]:

@@ -221,10 +221,25 @@ class Constants:
         return len(self.words)
 
     def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, Value):
-            i.b.declares.add(self._global)
-            return SliceValue(i.b, u64, Value(i.b, PtrType(u64), self._name), len(self.words))[i]
-        return Memory(u64, self.words)[i]
+        return self.placed(i.b)[i] if isinstance(i, Value) else Memory(u64, self.words)[i]
+
+    def placed(self, b: Any) -> SliceValue:
+        """The table in the memory of the code that ``b`` builds."""
+        b.declares.add(self._global)
+        return SliceValue(b, u64, Value(b, PtrType(u64), self._name), len(self.words))
+
+
+class _Whole:
+    """``whole(constants)``: all of a constant table as a slice; it must not be written to."""
+
+    def __call__(self, table: Constants) -> Memory:
+        return Memory(u64, table.words)
+
+    def emit_with_builder(self, b: Any, table: Constants) -> SliceValue:
+        return table.placed(b)
+
+
+whole = _Whole()
 
 
 def madd52lo(acc: Any, a: Any, b: Any) -> Any:

@@ -17,7 +17,7 @@ from .backend import RISCV, compile_object
 from .function import Function
 from .lower import Module
 from .types import u64
-from .values import Builder, Value, lift
+from .values import Builder, SliceValue, Value, lift
 
 BASE = 0x10000
 PAGE = 0x1000
@@ -131,7 +131,19 @@ class _PointerAt:
         return Value(b, PtrType(elem), b.emit(f"inttoptr i64 {lift(address, u64, b).name} to ptr"))
 
 
+class _SliceAt:
+    """``slice_at(address, n, T)``: n elements from an absolute address on, checked by that length; guests only."""
+
+    def __call__(self, address: Any, n: Any, elem: Any) -> Any:
+        raise CompileError("slice_at works only in a compiled guest")
+
+    def emit_with_builder(self, b: Builder, address: Any, n: Any, elem: Any) -> SliceValue:
+        p = pointer_at.emit_with_builder(b, address, elem)
+        return SliceValue(b, elem, p, lift(n, u64, b))
+
+
 address_of = _AddressOf()
+slice_at = _SliceAt()
 pointer_at = _PointerAt()
 
 
