@@ -9,6 +9,7 @@ preprocessing of the ELF; and compile times in an empty cache, each in processes
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import platform
 import resource
@@ -69,8 +70,9 @@ def executor() -> None:
     image = Program.from_elf(GUESTS / "fib_loop_20.elf").image
     for log in (False, True):
         execute(image, log=log)
-        best = min(timed(lambda: execute(image, log=log))[0] for _ in range(5))
-        print(f"executor, {'recording' if log else 'plain'}: {(1 << 20) / best / 1e6:.0f} million instructions a second")
+        best = min(timed(lambda record=log: execute(image, log=record))[0] for _ in range(5))
+        rate = (1 << 20) / best / 1e6
+        print(f"executor, {'recording' if log else 'plain'}: {rate:.0f} million instructions a second")
 
 
 def proving(elf: Path, params: str, repeats: int) -> None:
@@ -89,7 +91,7 @@ def proving(elf: Path, params: str, repeats: int) -> None:
     cells(program, cycles)
     for k in ("first", "second"):
         fresh = Program.from_elf(elf)
-        seconds, _ = timed(lambda: verify(proof, fresh))
+        seconds, _ = timed(lambda p=fresh: verify(proof, p))
         print(f"  verify, {k} in this process, ELF preprocessing included: {1000 * seconds:.1f} ms")
 
 
@@ -97,7 +99,7 @@ def phases(program: Program, params: str) -> None:
     """Where the time goes, for one proof."""
     marks: list[tuple[str, float]] = []
     program.prove(params=params, progress=lambda phase, _: marks.append((phase, time.perf_counter())))
-    spans = [(name, b - a) for (name, a), (_, b) in zip(marks, marks[1:], strict=False)]
+    spans = [(name, b - a) for (name, a), (_, b) in itertools.pairwise(marks)]
     total = sum(s for _, s in spans)
     print("  phases: " + ", ".join(f"{n} {1000 * s:.0f} ms ({s / total:.0%})" for n, s in spans))
 

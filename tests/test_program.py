@@ -17,7 +17,7 @@ from tailbite.errors import ParameterError, TailbiteError
 from tailbite.proof import InsecureParameters
 
 sys.path.insert(0, str(Path(__file__).parent / "vm"))
-from assembler import asm, call, elf, elf_of_segments, halt  # noqa: E402
+from assembler import asm, call, elf, elf_of_segments, halt
 
 DATA = 0x20000
 
@@ -93,7 +93,7 @@ def test_every_byte_of_a_proof_counts(proof: Proof) -> None:
     program = Program.from_elf(sample())
     data = proof.to_bytes()
     rng = random.Random(2)
-    places = [*range(0, 400), *rng.sample(range(len(data)), 600)]
+    places = [*range(400), *rng.sample(range(len(data)), 600)]
     for k in places:
         changed = bytearray(data)
         changed[k] ^= 1 << rng.randrange(8)
@@ -147,6 +147,16 @@ def test_threads_do_not_change_a_proof() -> None:
     one = collatz.program.prove(collatz.encode(97), "fast", allow_insecure=True, threads=1)
     two = collatz.program.prove(collatz.encode(97), "fast", allow_insecure=True, threads=2)
     assert one.to_bytes() == two.to_bytes()
+
+
+def test_columns_that_are_let_go_do_not_change_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large proofs compute columns again from their extensions instead of keeping both."""
+    import tailbite.stark.prove as prover
+
+    kept = collatz.prove(97, params="fast", allow_insecure=True)
+    monkeypatch.setattr(prover, "KEEP_BYTES", 0)
+    monkeypatch.setattr(prover, "KEEP_TABLE_BYTES", 0)
+    assert collatz.prove(97, params="fast", allow_insecure=True).to_bytes() == kept.to_bytes()
 
 
 def test_a_run_that_fails_makes_no_proof_and_the_next_one_works() -> None:

@@ -30,8 +30,8 @@ app = typer.Typer(
     help="Prove that a program ran, and check such proofs.\n\n"
          "A PROGRAM is an RV64IM ELF file or a .py file with a `@tailbite.guest` function.\n\n"
          "**Try it:** `tailbite demo`")
-err = Console(stderr=True, highlight=False)
-out = Console(highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages but errors.")]
@@ -302,7 +302,8 @@ def prove(program: ProgramArg, args: ArgsArg = None,
           quiet: QuietFlag = False, json_: JsonFlag = False) -> None:
     """Run a program and prove the run.
 
-    Examples: `tailbite prove collatz.py 837799 -o c.proof`, `tailbite prove sha256.elf --input data.bin --params strong`
+    Examples: `tailbite prove collatz.py 837799 -o c.proof`,
+    `tailbite prove sha256.elf --input data.bin --params strong`
     """
     with outcome(json_) as result:
         announce(quiet)
@@ -492,8 +493,9 @@ def demo(quiet: QuietFlag = False, json_: JsonFlag = False) -> None:
         say(quiet, json_, f"prove:  {len(proof)} bytes, made in {proved - began:.1f} s (the first time compiles)")
         statement = check_proof(proof, collatz)
         say(quiet, json_, f"verify: good, in {1000 * (time.perf_counter() - proved):.0f} ms, without running it")
-        say(quiet, json_, f"\nShown: this program, started with {START}, halts and gives {statement.result}; wrong with "
-                          f"probability below 2^-{statement.bits:.0f} (proven bound; Keccak-256 as random oracle).\n"
+        say(quiet, json_, f"\nShown: this program, started with {START}, halts and gives {statement.result};\n"
+                          f"wrong with probability below 2^-{statement.bits:.0f} (proven bound; Keccak-256 as random "
+                          f"oracle).\n"
                           f"Not shown: that the program means what its author says; and nothing is hidden:\n"
                           f"the proof is succinct, not zero-knowledge.")
         result.update(program_id=statement.program_id.hex(), output=statement.output.hex(), bits=statement.bits,

@@ -76,7 +76,9 @@ class Proof:
 
     def __init__(self, words: Any, events: list[tuple[int, int, int, int]] | None = None,
                  guest: Guest | None = None) -> None:
-        self.words, self.events, self.guest = words, events or [], guest
+        self.words = np.array(words, dtype=np.uint64)
+        self.words.setflags(write=False)  # what the header says was read from them once
+        self.events, self.guest = events or [], guest
         self.header = _Header.read(words)
 
     # ------------------------------------------------------------ bytes
@@ -113,6 +115,7 @@ class Proof:
             fd, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
             with os.fdopen(fd, "wb") as f:
                 f.write(self.to_bytes())
+            os.chmod(temporary, 0o644)  # proofs are for others to read
             os.replace(temporary, target)
             temporary = None
         except OSError as e:

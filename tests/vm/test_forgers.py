@@ -12,8 +12,8 @@ import pytest
 from assembler import ECALL, asm, elf, li
 
 from tailbite.air.check import check
-from tailbite.proof import Proof, VerificationError, verify
 from tailbite.program import Program
+from tailbite.proof import Proof, VerificationError, verify
 from tailbite.stark.params import preset
 from tailbite.stark.prove import prove as prove_words
 from tailbite.vm.core import Forge

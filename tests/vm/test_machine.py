@@ -25,7 +25,8 @@ def everything() -> Program:
     for snippet in (*SNIPPETS.values(), *MISALIGNED.values()):
         words += [*snippet, asm("ld", 6, 8, 0), asm("ld", 7, 8, 8), asm("sd", 5, 8, RESULT - DATA)]
     words += [0x0000000F, asm("and", 5, 0, 0), asm("addi", 0, 6, 1)]  # fence, LOGIC32, a result for x0
-    words += [*call(1, RESULT, 8), *call((-32) & (1 << 64) - 1), *call((-2) & (1 << 64) - 1, 0x800), *call(64, 1, RESULT, 8), *call(64, 1, DATA, 3),
+    words += [*call(1, RESULT, 8), *call((-32) & (1 << 64) - 1), *call((-2) & (1 << 64) - 1, 0x800)]
+    words += [*call(64, 1, RESULT, 8), *call(64, 1, DATA, 3),
               *call(64, 1, DATA, 0), *halt()]
     data = A.to_bytes(8, "little") + B.to_bytes(8, "little") + bytes(range(0xE0, 0x100))
     return Program.from_elf(elf(words, {DATA: data}))

@@ -26,7 +26,7 @@ from .table import (
 )
 
 __all__ = [
-    "AirError", "Bus", "Expr", "Program", "Table", "Word", "bit", "byte", "compile_table", "derived", "derived_word", "fixed",
-    "free", "lint", "msb16", "rom", "rom_word", "selector", "sign_of", "token", "u15", "u16",
+    "AirError", "Bus", "Expr", "Program", "Table", "Word", "bit", "byte", "compile_table", "derived", "derived_word",
+    "fixed", "free", "lint", "msb16", "rom", "rom_word", "selector", "sign_of", "token", "u15", "u16",
     "word",
 ]

@@ -276,9 +276,9 @@ class _Lowerer:
         return [*lines, f"  ret {kind} {agg}"]
 
     def panic(self, site: tuple[str, int, str]) -> list[str]:
-        """On a guest a trap is the panic call, with a message that does not depend on where the file lies."""
-        file, line, message = site
-        text = f"{file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{line}: {message}".encode()
+        """On a guest a trap is the panic call. Its message names the function, no file or line: those would make a
+        program's identity depend on how its source is laid out."""
+        text = f"{self.fn.name}: {site[2]}".encode()
         name = f"@tb_msg_{hashlib.sha256(text).hexdigest()[:16]}"
         body = "".join(f"\\{c:02x}" for c in text)
         self.module.declares.add(f'{name} = private constant [{len(text)} x i8] c"{body}"')

@@ -61,9 +61,9 @@ def check_attestation(outer: Proof | bytes, guest_id: bytes, program_id: bytes |
                       min_bits: float | None = None, *, allow_insecure: bool = False) -> Attestation:
     """Check an outer proof by the recursion guest ``guest_id``, about the inner program ``program_id``.
 
-    Both ids come from the caller, never from a proof. For deeper nesting ``program_id`` is a list, outermost first: each
-    but the last is the id of a recursion guest. Raises :class:`VerificationError` if the proof is bad, about another
-    program, or has fewer than ``min_bits`` bits (default 100; 0 with ``allow_insecure``) in its weakest layer.
+    Both ids come from the caller, never from a proof. For deeper nesting ``program_id`` is a list, outermost first:
+    each but the last is the id of a recursion guest. Raises :class:`VerificationError` if the proof is bad, about
+    another program, or has fewer than ``min_bits`` bits (default 100; 0 with ``allow_insecure``) in its weakest layer.
     """
     if min_bits is None:
         min_bits = 0 if allow_insecure else DEFAULT_MIN_BITS

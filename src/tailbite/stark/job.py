@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..air.program import Program
-from ..field import ExtInts, P
+from ..field import GENERATOR, ExtInts, P
 from .kernels import library
+from .ntt import extension
 from .params import Params
 
 Progress = Callable[[str, float], None]
+KEEP_BYTES = 1 << 30  # columns that are kept beside their extensions; beyond, large tables are computed again
+KEEP_TABLE_BYTES = 1 << 24
 LONGEST = 1 << 16  # rows that one compiled call handles, so that an interruption is noticed soon
 
 
@@ -33,13 +36,13 @@ class Instance:
     logup_ext: Any = None
     sigma: ExtInts = (0, 0, 0)
 
-    @property
-    def height(self) -> int:
-        return int((self.main if self.program.main_count else self.fixed).shape[1])
+    def __post_init__(self) -> None:
+        self.height = int((self.main if self.program.main_count else self.fixed).shape[1])
+        self.log = self.height.bit_length() - 1
 
-    @property
-    def log(self) -> int:
-        return self.height.bit_length() - 1
+    def trace(self, job: Job) -> Any:
+        """Main columns on the subgroup; computed again from their extension if they were let go."""
+        return self.main if self.main is not None else job.restored(self.main_ext, self.log)
 
 
 class Job:
@@ -63,6 +66,13 @@ class Job:
         """Split 0..n in pieces, multiples of ``least``, a few for each thread, none longer than a moment."""
         step = min(max(least, -(-n // (4 * self.threads)) // least * least), LONGEST)
         return [(lo, min(lo + step, n)) for lo in range(0, n, step)]
+
+    def restored(self, extended: Any, log: int) -> Any:
+        """Columns on the subgroup from their extensions: every ``blowup``-th value lies on the coset 7 <w_n>."""
+        out = np.empty((len(extended), 1 << log), dtype=np.uint64)
+        back = extension(log, 0, pow(GENERATOR, -1, P))
+        self.map(lambda c: back.extend(np.ascontiguousarray(extended[c, ::self.blowup]), out[c]), range(len(out)))
+        return out
 
     def close(self) -> None:
         if self.pool is not None:

@@ -14,7 +14,7 @@ from ..channel import Label, Writer
 from ..field import ExtInts, mul_ints
 from ..hash import merkle
 from . import prove_fri, prove_logup, prove_quotient
-from .job import Instance, Job, Progress
+from .job import KEEP_BYTES, KEEP_TABLE_BYTES, Instance, Job, Progress
 from .prove_open import DeepTerms, open_at
 from .system import MAGIC, PROTOCOL_VERSION, FixedTree, Keyed, ProgramKey, extend_columns
 
@@ -23,8 +23,9 @@ def prove(keyed: Keyed, program: ProgramKey, fixed: FixedTree, output: bytes, wi
           threads: int = 1, progress: Progress | None = None) -> tuple[Any, Writer]:
     """Proof words for the statement, and the channel with its record.
 
-    ``witness`` maps slots (see ``System.slots``) to main columns, shape (columns, height). Same arguments, same
-    words, on any number of threads.
+    ``witness`` maps slots (see ``System.slots``) to main columns, shape (columns, height); of a large proof, tables
+    are taken out of it as they are extended, so that their memory can be used again. Same arguments, same words, on
+    any number of threads.
     """
     job = Job(keyed.params, threads, progress)
     try:
@@ -44,8 +45,12 @@ def _prove(job: Job, keyed: Keyed, program: ProgramKey, fixed: FixedTree, output
     publics = [int(w) for w in _words(output)[: keyed.system.public_words]]
 
     job.tell("main columns", 0.0)
+    frugal = 8 * sum(t.main.size + 3 * t.program.pairs * t.height for t in instances) > KEEP_BYTES
     for t in instances:
         t.main_ext = extend_columns(t.main, job.params.log_blowup, job.pool)
+        if frugal and t.main.nbytes > KEEP_TABLE_BYTES:
+            t.main = None
+            witness.pop(t.slot, None)
     job.tell("main commitment", 0.2)
     main = _commit(job, instances, lambda t: t.main_ext)
     if main is not None:
@@ -60,6 +65,8 @@ def _prove(job: Job, keyed: Keyed, program: ProgramKey, fixed: FixedTree, output
         for t in talking:
             prove_logup.fill(job, t, alpha, beta)
             t.logup_ext = extend_columns(t.logup, job.params.log_blowup, job.pool)
+            if frugal and t.logup.nbytes > KEEP_TABLE_BYTES:
+                t.logup = None
         job.tell("bus commitment", 0.45)
         logup = _commit(job, talking, lambda t: t.logup_ext)
         assert logup is not None

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..field import ExtInts, P, add_ints, mul_ints, power_ints, root_of_unity, scale_ints
+from ..field import GENERATOR, ExtInts, P, add_ints, mul_ints, power_ints, root_of_unity, scale_ints
 from .job import Instance, Job, addresses, powers, words
 from .kernels import BLOCK, library
 from .prove_quotient import Quotient
 
+BATCH = 64  # terms that are evaluated together, which bounds the copies of columns that were let go
 PIECE = 8 * BLOCK  # rows whose weights are split at a time
 W: ExtInts = (0, 1, 0)
 W2: ExtInts = (0, 0, 1)
@@ -20,11 +21,11 @@ W2: ExtInts = (0, 0, 1)
 
 @dataclass
 class Term:
-    """One opened value: its height, point, the base columns that make it up and their extensions."""
+    """One opened value: its height, point, the base columns that make it up (None: let go) and their extensions."""
 
     log: int
     following: bool
-    rows: Sequence[Any]
+    rows: Sequence[Any] | None
     extended: Sequence[Any]
 
 
@@ -74,24 +75,31 @@ def open_at(job: Job, instances: Sequence[Instance], quotients: Sequence[Quotien
             if t.program.fixed_in == tree:
                 terms += [Term(t.log, False, [a], [b]) for a, b in zip(t.fixed, t.fixed_ext, strict=True)]
     for t in instances:
-        terms += [Term(t.log, False, [a], [b]) for a, b in zip(t.main, t.main_ext, strict=True)]
         columns = [c - t.program.fixed_count for c in t.program.following]
-        terms += [Term(t.log, True, [t.main[c]], [t.main_ext[c]]) for c in columns]
+        for following, chosen in ((False, range(t.program.main_count)), (True, columns)):
+            terms += [Term(t.log, following, None if t.main is None else [t.main[c]], [t.main_ext[c]]) for c in chosen]
     for t in instances:
         if t.program.pairs:
-            parts = [(t.logup[3 * k:3 * k + 3], t.logup_ext[3 * k:3 * k + 3]) for k in range(t.program.pairs)]
-            terms += [Term(t.log, False, a, b) for a, b in parts]
+            cuts = [slice(3 * k, 3 * k + 3) for k in range(t.program.pairs)]
+            parts = [(None if t.logup is None else t.logup[c], t.logup_ext[c]) for c in cuts]
+            terms += [Term(t.log, False, *part) for part in parts]
             terms.append(Term(t.log, True, *parts[-1]))
     for q in quotients:
         terms += [Term(q.log, False, q.rows[k:k + 3], q.extended[k:k + 3]) for k in (0, 3)]
     values: list[ExtInts] = [(0, 0, 0)] * len(terms)
     for log in sorted({t.log for t in terms}):
-        _evaluate(job, terms, values, log, zeta)
+        here = [k for k, t in enumerate(terms) if t.log == log]
+        _evaluate(job, terms, values, [k for k in here if terms[k].rows is not None], log, zeta)
+        # what was let go is read from the coset 7 <w_n>: f(7 y) at y = zeta / 7
+        gone = [k for k in here if terms[k].rows is None]
+        _evaluate(job, terms, values, gone, log, scale_ints(zeta, pow(GENERATOR, -1, P)))
     return DeepTerms(terms, values)
 
 
-def _evaluate(job: Job, terms: list[Term], values: list[ExtInts], log: int, zeta: ExtInts) -> None:
+def _evaluate(job: Job, terms: list[Term], values: list[ExtInts], chosen: list[int], log: int, zeta: ExtInts) -> None:
     """Barycentric evaluation on the subgroup: f(z) = (z^n - 1)/n * sum of f(w^i) w^i / (z - w^i)."""
+    if not chosen:
+        return
     n = 1 << log
     xs = powers(root_of_unity(log), n)
     # weights 1 / (w^i - z), with the last one repeated in front for the following row's shifted use
@@ -112,21 +120,25 @@ def _evaluate(job: Job, terms: list[Term], values: list[ExtInts], log: int, zeta
     inverses[:, 7] = inverses[:, n + 7]
     shifted = np.concatenate([xs[-1:], xs])
     for following in (False, True):
-        chosen = [k for k, t in enumerate(terms) if t.log == log and t.following == following]
-        columns = [c for k in chosen for c in terms[k].rows]
-        if not columns:
-            continue
+        mine = [k for k in chosen if terms[k].following == following]
         # for w z in place of z: w^i / (w z - w^i) = w^(i-1) / (z - w^(i-1))
         source = inverses.reshape(-1)[7 if following else 8:]
         points = np.ascontiguousarray(shifted[:n]) if following else xs
-        sums = _dot(job, columns, source, stride, points, n)
-        at = 0
-        for k in chosen:
-            total: ExtInts = (0, 0, 0)
-            for part in range(len(terms[k].rows)):
-                total = add_ints(total, mul_ints(mul_ints(sums[at], scale), ((1, 0, 0), W, W2)[part]))
-                at += 1
-            values[k] = total
+        for at in range(0, len(mine), BATCH):
+            batch = mine[at:at + BATCH]
+            sums = iter(_dot(job, [c for k in batch for c in _rows(job, terms[k])], source, stride, points, n))
+            for k in batch:
+                total: ExtInts = (0, 0, 0)
+                for part in range(len(terms[k].extended)):
+                    total = add_ints(total, mul_ints(mul_ints(next(sums), scale), ((1, 0, 0), W, W2)[part]))
+                values[k] = total
+
+
+def _rows(job: Job, term: Term) -> list[Any]:
+    """The term's columns on the subgroup, or on its coset."""
+    if term.rows is not None:
+        return list(term.rows)
+    return [np.ascontiguousarray(c[::job.blowup]) for c in term.extended]
 
 
 def _dot(job: Job, columns: list[Any], weights: Any, stride: int, points: Any, n: int) -> list[ExtInts]:

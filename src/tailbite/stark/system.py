@@ -155,7 +155,7 @@ class Keyed:
 
     @cached_property
     def words(self) -> Any:
-        """The key as words; see verify.py for how they are read."""
+        """The key as words; see view.py for how they are read."""
         s = self.system
         out = [PROTOCOL_VERSION, len(s.programs), len(s.slots), s.start_bus.id if s.start_bus else 0,
                s.output_bus.id if s.output_bus else 0, s.public_words, *self.universal.root]
