@@ -166,12 +166,14 @@ class Program:
             keyed, fixed, key = self.keyed(chosen, pool)
             tell("fill tables", 0.05)
             filled = fill(execution, self.image, private_input, pool)
+            output = execution.output
+            del execution  # its log is large
         if max_memory is not None:
             need = memory_estimate(filled.columns, chosen)
             if need > max_memory:
                 raise MemoryLimit(f"this proof needs about {need >> 20} MiB, more than the limit of "
                                   f"{max_memory >> 20} MiB: run fewer cycles, or raise --max-memory")
-        words, channel = prove_words(keyed, key, fixed, execution.output, filled.columns, threads,
+        words, channel = prove_words(keyed, key, fixed, output, filled.columns, threads,
                                      lambda phase, f: tell(phase, 0.1 + 0.9 * f))
         return Proof(words, channel.events, self.guest)
 
