@@ -157,9 +157,14 @@ def hint(ch: Reader, label: u64, count: u64) -> Slice[u64]:
 
 
 class Writer:
-    """The prover's end: collects proof words and keeps the same transcript."""
+    """The prover's end: collects proof words and keeps the same transcript.
 
-    def __init__(self) -> None:
+    ``sampler`` has compiled ``sample_ext`` and ``sample_below`` to use in place of the transcript's own, which is for
+    comparisons: no verifier of this package accepts what comes of it.
+    """
+
+    def __init__(self, sampler: Any = None) -> None:
+        self.sampler = ts.library if sampler is None else sampler
         self.parts: list[Any] = []
         self.t = np.zeros(ts.STATE_WORDS, dtype=np.uint64)
         ts.library.start(self.t)
@@ -193,13 +198,13 @@ class Writer:
 
     def challenge(self, label: Label) -> tuple[int, int, int]:
         """A uniform extension element."""
-        x = tuple(int(c) for c in ts.library.sample_ext(self.t))
+        x = tuple(int(c) for c in self.sampler.sample_ext(self.t))
         self.events.append((label, CHALLENGE, 3, x[0]))
         return x[0], x[1], x[2]
 
     def challenge_below(self, label: Label, bound: int) -> int:
         """A uniform index below ``bound``."""
-        x = int(ts.library.sample_below(self.t, bound))
+        x = int(self.sampler.sample_below(self.t, bound))
         self.events.append((label, CHALLENGE, 1, x))
         return x
 

@@ -62,9 +62,13 @@ def store(key: str, body: bytes) -> None:
         return
     try:
         fd, name = tempfile.mkstemp(dir=where)
-        with os.fdopen(fd, "wb") as f:
-            f.write(_MAGIC + _seal(key, body) + body)
-        os.replace(name, where / f"{key}.bin")
+        try:
+            with os.fdopen(fd, "wb") as f:
+                f.write(_MAGIC + _seal(key, body) + body)
+            os.replace(name, where / f"{key}.bin")
+        except BaseException:
+            os.unlink(name)
+            raise
     except OSError as e:
         log.debug("cache entry not written: %s", e)
 

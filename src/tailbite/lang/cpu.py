@@ -8,7 +8,7 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,16 @@ class Library:
     """Functions compiled together on first use; each is an attribute by its Python name.
 
     ``packaged`` functions are part of Tailbite itself: a cached object is then found by the digest of the
-    package's sources, without lowering anything. ``level`` is that of :func:`backend.host`.
+    package's sources, without lowering anything. ``level`` is that of :func:`backend.host`, ``replace`` that of
+    :class:`Module`; a packaged library replaces nothing.
     """
 
     def __init__(self, name: str, functions: Iterable[Function] | Callable[[Machine], Iterable[Function]],
-                 packaged: bool = False, level: str = "native") -> None:
-        self.name, self.packaged, self.level = name, packaged, level
+                 packaged: bool = False, level: str = "native",
+                 replace: Mapping[Function, Function] | None = None) -> None:
+        if packaged and replace:
+            raise CompileError(f"library {name} is part of the package, so it replaces no function")
+        self.name, self.packaged, self.level, self.replace = name, packaged, level, replace
         self._source = functions if callable(functions) else list(functions)
         self._lock = threading.Lock()
         self._ready: dict[str, Compiled] | None = None
@@ -92,7 +96,7 @@ class Library:
 
     def lowered(self) -> tuple[str, dict[str, Any]]:
         """LLVM text, and a table of its symbols, its trap sites and the cache key of its object."""
-        module, functions = Module("cpu"), self.functions()
+        module, functions = Module("cpu", self.replace), self.functions()
         symbols = {f.name: module.entry(f) for f in functions}
         if len(symbols) != len(functions):
             raise CompileError(f"library {self.name} has two functions of one name")

@@ -9,7 +9,7 @@ import operator
 import os
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, get_origin
 
 from ..errors import CompileError, TailbiteError
@@ -50,10 +50,16 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Module:
-    """LLVM text of a set of functions and all that they call, for one target ("cpu" or "riscv")."""
+    """LLVM text of a set of functions and all that they call, for one target ("cpu" or "riscv").
 
-    def __init__(self, target: str) -> None:
-        self.target = target
+    ``replace`` maps functions to others of the same types, which are compiled wherever the first are called.
+    """
+
+    def __init__(self, target: str, replace: Mapping[Function, Function] | None = None) -> None:
+        self.target, self.replace = target, dict(replace or {})
+        for old, new in self.replace.items():
+            if (*old.signature.values(), old.returns) != (*new.signature.values(), new.returns):
+                raise new.error(new.first_line, f"{new.name} cannot replace {old.name}, which has other types")
         self.names: dict[int, str] = {}
         self.texts: list[str] = []
         self.declares: set[str] = set()
@@ -81,6 +87,11 @@ class Module:
         finally:
             self.lowering.pop()
         return name
+
+    def callee(self, fn: Function) -> Function:
+        """What a call of ``fn`` compiles: its replacement, if it has one, and for a guest the twin of that."""
+        fn = self.replace.get(fn, fn)
+        return fn.guest if self.target == "riscv" and fn.guest is not None else fn
 
     def entry(self, fn: Function) -> str:
         """Add a C-callable wrapper ``<name>.entry(results, arguments...) -> status``; returns its symbol."""
@@ -128,8 +139,7 @@ def emit_call(module: Module, b: Builder, fn: Function, args: tuple[Any, ...]) -
     """Call of a lowered function; a trap of the callee is passed on."""
     if len(args) != len(fn.signature):
         raise CompileError(f"{fn.name}() takes {len(fn.signature)} arguments, got {len(args)}")
-    if module.target == "riscv" and fn.guest is not None:
-        fn = fn.guest
+    fn = module.callee(fn)
     name = module.add(fn)
     parts: list[Value] = []
     for (param, t), a in zip(fn.signature.items(), args, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import operator
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,19 +148,20 @@ slice_at = _SliceAt()
 pointer_at = _PointerAt()
 
 
-def link(entry: Function) -> bytes:
+def link(entry: Function, replace: Mapping[Function, Function] | None = None) -> bytes:
     """The ELF of a program that runs ``entry``, a function without parameters and result.
 
-    Raises :class:`CompileError` if the function or anything it calls is outside the language.
+    ``replace`` is that of :class:`Module`. Raises :class:`CompileError` if the function or anything it calls is outside the language.
     """
     if entry.signature or entry.returns is not None:
         raise CompileError(f"{entry.name}: the entry of a guest takes and returns nothing")
-    return link_object(object_of([entry], entry))
+    return link_object(object_of([entry], entry, replace))
 
 
-def object_of(functions: list[Function], entry: Function | None = None) -> bytes:
+def object_of(functions: list[Function], entry: Function | None = None,
+              replace: Mapping[Function, Function] | None = None) -> bytes:
     """Relocatable RV64IM object of the functions; with ``entry`` also the start code and memory routines."""
-    module = Module("riscv")
+    module = Module("riscv", replace)
     symbols = [module.add(f) for f in functions]
     text = module.text()
     if entry is not None:
@@ -277,6 +279,11 @@ def _relocate(s: _Section, offset: int, kind: int, target: int, high: dict[int, 
     def upper(d: int) -> int:
         return within(d + 0x800, 32) & 0xFFFFF000
 
+    def lower() -> int:
+        if target not in high:
+            raise CompileError("nothing loads the high half of an address of which there is a low half")
+        return high[target] & 0xFFF
+
     if kind == 1:  # R_RISCV_32
         put(target)
     elif kind == 2:  # R_RISCV_64
@@ -294,9 +301,9 @@ def _relocate(s: _Section, offset: int, kind: int, target: int, high: dict[int, 
     elif kind == 23:  # R_RISCV_PCREL_HI20
         put(get() & 0xFFF | upper(target - pc))
     elif kind == 24:  # R_RISCV_PCREL_LO12_I: the target is the label of the HI20 instruction
-        put(get() & 0xFFFFF | (high[target] & 0xFFF) << 20)
+        put(get() & 0xFFFFF | lower() << 20)
     elif kind == 25:  # R_RISCV_PCREL_LO12_S
-        low = high[target] & 0xFFF
+        low = lower()
         put(get() & 0x01FFF07F | low >> 5 << 25 | (low & 31) << 7)
     else:
         raise CompileError(f"relocation type {kind} is not supported by the guest linker")

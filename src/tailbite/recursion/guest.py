@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lang import Constants, function, riscv, u32, u64, whole
+from ..lang import Constants, Function, function, riscv, u32, u64, whole
 from ..lang.riscv import address_of, ecall, slice_at
 from ..stark.system import Keyed
 from ..stark.verify import HEADER_WORDS, verify
@@ -16,7 +16,12 @@ HEAD = 40  # bytes of preset number and program id in the output
 
 
 def build(keyed: Keyed) -> bytes:
-    """ELF of the verifier for one preset. It has no run-time parameters: tables and roots are constants in it."""
+    """ELF of the verifier for one preset."""
+    return riscv.link(entry(keyed))
+
+
+def entry(keyed: Keyed) -> Function:
+    """The guest's entry. It has no run-time parameters: tables and roots are constants in it."""
     key = Constants(int(w) for w in keyed.words)
     params = Constants(int(w) for w in keyed.params_words)
     vm_id = Constants(int(w) for w in keyed.vm_words)
@@ -36,4 +41,4 @@ def build(keyed: Keyed) -> bytes:
         ecall(COMMIT, 1, address_of(program_id), 8 * ID_WORDS)
         ecall(COMMIT, 1, address_of(proof[at_output + 1:at_output + 1]), proof[at_output])
 
-    return riscv.link(main)
+    return main

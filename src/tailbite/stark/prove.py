@@ -20,23 +20,22 @@ from .system import MAGIC, PROTOCOL_VERSION, FixedTree, Keyed, ProgramKey, exten
 
 
 def prove(keyed: Keyed, program: ProgramKey, fixed: FixedTree, output: bytes, witness: dict[int, Any],
-          threads: int = 1, progress: Progress | None = None) -> tuple[Any, Writer]:
+          threads: int = 1, progress: Progress | None = None, channel: Writer | None = None) -> tuple[Any, Writer]:
     """Proof words for the statement, and the channel with its record.
 
     ``witness`` maps slots (see ``System.slots``) to main columns, shape (columns, height); of a large proof, tables
-    are taken out of it as they are extended, so that their memory can be used again. Same arguments, same words, on
-    any number of threads.
+    are taken out of it as they are extended, so that their memory can be used again. ``channel`` is a new one unless
+    it is given. Same arguments, same words, on any number of threads.
     """
     job = Job(keyed.params, threads, progress)
     try:
-        return _prove(job, keyed, program, fixed, output, witness)
+        return _prove(job, channel or Writer(), keyed, program, fixed, output, witness)
     finally:
         job.close()
 
 
-def _prove(job: Job, keyed: Keyed, program: ProgramKey, fixed: FixedTree, output: bytes,
+def _prove(job: Job, ch: Writer, keyed: Keyed, program: ProgramKey, fixed: FixedTree, output: bytes,
            witness: dict[int, Any]) -> tuple[Any, Writer]:
-    ch = Writer()
     instances = _instances(keyed, fixed, witness)
     logs = [0] * len(keyed.system.slots)
     for t in instances:
