@@ -128,6 +128,18 @@ def test_elf_is_reproducible() -> None:
 
 
 @tailbite.guest
+def scribbles(data: Bytes) -> u64:
+    data[0] = u8(9)
+    return u64(data[0]) + u64(data[1])
+
+
+def test_what_a_guest_changes_is_its_own_copy() -> None:
+    given = b"\1\2"
+    assert both(scribbles, given) == 11
+    assert given == b"\1\2" and scribbles.run(given).args == (given,)
+
+
+@tailbite.guest
 def takes_int(n: int) -> u64:
     return u64(1)
 

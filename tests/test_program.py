@@ -198,3 +198,24 @@ def test_recorded_events_agree(proof: Proof) -> None:
 def test_trace_check_agrees() -> None:
     run, failures = collatz.program.check(collatz.encode(27))
     assert not failures and collatz.decode(run.output).result == 111
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak memory from /proc")
+def test_the_largest_file_takes_little_memory_and_time(proof: Proof, tmp_path: Path) -> None:
+    """256 MiB that begin like a proof are refused in a process that never holds 1 GiB."""
+    import subprocess
+    import time
+
+    path = tmp_path / "large.proof"
+    data = proof.to_bytes()
+    path.write_bytes(data[:1600] + bytes((1 << 28) - 1600))
+    script = ("import sys, tailbite\n"
+              "try:\n    tailbite.verify(tailbite.Proof.load(sys.argv[1]), bytes(32), allow_insecure=True)\n"
+              "except tailbite.VerificationError:\n    print(open('/proc/self/status').read())")
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    peak = next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("VmHWM"))
+    assert peak < 1 << 20 and time.monotonic() - began < 60
+    path.write_bytes(bytes((1 << 28) + 8))
+    with pytest.raises(VerificationError, match="at most"):
+        Proof.load(path)

@@ -76,7 +76,7 @@ class Proof:
 
     def __init__(self, words: Any, events: list[tuple[int, int, int, int]] | None = None,
                  guest: Guest | None = None) -> None:
-        self.words = np.array(words, dtype=np.uint64)
+        self.words = np.ascontiguousarray(words, dtype=np.uint64).view()
         self.words.setflags(write=False)  # what the header says was read from them once
         self.events, self.guest = events or [], guest
         self.header = _Header.read(words)
@@ -90,7 +90,7 @@ class Proof:
             raise refusal(f"extended: a proof has at most {MAX_PROOF_BYTES} bytes, this has {len(data)}")
         if len(data) % 8:
             raise refusal(f"truncated: a proof is a whole number of 8-byte words, this has {len(data)} bytes")
-        return cls(np.frombuffer(data, dtype="<u8").astype(np.uint64))
+        return cls(np.frombuffer(data, dtype="<u8"))
 
     def to_bytes(self) -> bytes:
         """The proof file's content."""
@@ -103,7 +103,9 @@ class Proof:
             size = Path(path).stat().st_size
             if size > MAX_PROOF_BYTES:
                 raise refusal(f"extended: a proof has at most {MAX_PROOF_BYTES} bytes, {path} has {size}")
-            return cls.from_bytes(Path(path).read_bytes())
+            if size % 8:
+                return cls.from_bytes(Path(path).read_bytes())  # which says what is wrong
+            return cls(np.fromfile(path, dtype="<u8"))
         except OSError as e:
             raise ProofFileError(f"cannot read {path}: {e.strerror}") from None
 

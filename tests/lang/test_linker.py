@@ -18,11 +18,11 @@ from lang_support import HEADER, Guest, module_of
 from rv_oracle import OracleTrap, is_rv64im, run_elf
 
 from tailbite.errors import CompileError
-from tailbite.lang import riscv
+from tailbite.lang import cpu, riscv
 from tailbite.lang.backend import RISCV, compile_object
 
 GUEST = '''
-from tailbite.lang.riscv import address_of, ecall, link, pointer_at
+from tailbite.lang.riscv import address_of, ecall, link, pointer_at, slice_at
 
 PRIMES = Constants((2, 3, 5, 7, 11, 13, 17, 19, 23, 29))
 
@@ -56,15 +56,34 @@ def dispatch(x: u64) -> u64:
 
 @function
 def main() -> None:
-    words = pointer_at(0xFF000008, u64)
-    n = words[0]
+    n = pointer_at(0xFF000008, u64)[0]
+    words = slice_at(u64(0xFF000010), n, u64)
     out = Array[u8, 8]()
     for i in range(n):
-        x = dispatch(words[i + 1])
+        x = dispatch(words[i])
         for k in range(8):
             out[k] = u8(x >> (k * 8))
         commit(out[0:8])
     assert n < 6, "at most five words"
+    if n == 5 and words[4] == 1000:
+        commit(out[0:words[n] & 1])
+'''
+
+TWINS = '''
+@function
+def step(x: u64) -> u64:
+    return x + 10
+
+
+@step.on_guest
+@function
+def step_on_guest(x: u64) -> u64:
+    return x + 100
+
+
+@function
+def main(x: u64) -> u64:
+    return step(x)
 '''
 
 
@@ -93,7 +112,20 @@ def test_a_guest_runs(module: ModuleType, elf: bytes) -> None:
         assert run.output == b"".join(int(module.dispatch(x)).to_bytes(8, "little") for x in xs)
 
 
-def test_a_trap_is_the_panic_call(module: ModuleType, elf: bytes) -> None:
+def test_a_slice_at_an_address_is_checked(elf: bytes) -> None:
+    assert run_elf(elf, private_input([0, 0, 0, 0, 999])).exit_code == 0
+    with pytest.raises(OracleTrap, match=r"^panic: main: index outside the slice$"):
+        run_elf(elf, private_input([0, 0, 0, 0, 1000]))
+
+
+def test_a_guest_may_have_a_twin(tmp_path: Path) -> None:
+    """Calls in guests go to the twin of a function, all others to the function."""
+    m = module_of(tmp_path, TWINS)
+    assert m.main(3) == cpu.Library("twins", [m.main]).main(3) == 13
+    assert Guest([m.main]).run("main", 3).a0 == 103
+
+
+def test_a_trap_is_the_panic_call(elf: bytes) -> None:
     with pytest.raises(OracleTrap, match=r"^panic: main: assertion failed: at most five words$"):
         run_elf(elf, private_input([0] * 6))
 
@@ -174,6 +206,11 @@ def test_the_same_bytes_in_every_process_and_place(tmp_path: Path) -> None:
                               cwd=place, env={**os.environ, "PYTHONHASHSEED": seed, "XDG_CACHE_HOME": str(place)})
         digests |= set(done.stdout.split())
     assert len(digests) == 1
+
+
+def test_the_layout_of_the_source_does_not_matter(elf: bytes, tmp_path: Path) -> None:
+    spread = GUEST.replace("\n\n", "\n\n# a comment\n\n")
+    assert riscv.link(module_of(tmp_path, spread).main) == elf
 
 
 def test_other_functions_give_other_bytes(module: ModuleType, elf: bytes, tmp_path: Path) -> None:

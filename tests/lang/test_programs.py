@@ -6,7 +6,7 @@ import random
 import re
 import traceback
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -18,7 +18,13 @@ from tailbite.lang import cpu
 
 PER_MODULE = 25
 MODULES = 16
-Outcome = int | str  # a result, or "trap" and the line
+
+
+class Trapped(NamedTuple):
+    """Where a program trapped. The CPU tells the line, a guest the function."""
+
+    line: int
+    function: str
 
 
 def inputs(seed: int) -> list[tuple[int, int, int, list[int]]]:
@@ -31,29 +37,32 @@ def inputs(seed: int) -> list[tuple[int, int, int, list[int]]]:
     return some
 
 
-def interpreted(module: ModuleType, name: str, args: tuple[Any, ...]) -> Outcome:
+def interpreted(module: ModuleType, name: str, args: tuple[Any, ...]) -> int | Trapped:
     try:
         return int(getattr(module, name)(*args))
     except Trap as e:
-        lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == module.__file__]
-        return f"trap {lines[-1]}"
+        frame = [f for f in traceback.extract_tb(e.__traceback__) if f.filename == module.__file__][-1]
+        return Trapped(frame.lineno or 0, frame.name)
 
 
-def compiled(lib: cpu.Library, name: str, args: tuple[Any, ...]) -> Outcome:
+def compiled(lib: cpu.Library, name: str, args: tuple[Any, ...]) -> int | str:
+    """The result, or the line of the trap as text."""
     try:
         return getattr(lib, name)(*args[:3], np.array(args[3], np.uint64))
     except Trap as e:
         place = re.match(r".*?:(\d+): ", str(e))
         assert place, e
-        return f"trap {place[1]}"
+        return place[1]
 
 
-def on_guest(guest: Guest, name: str, args: tuple[Any, ...]) -> Outcome:
+def on_guest(guest: Guest, name: str, args: tuple[Any, ...]) -> int | str:
+    """The result, or the function of the trap."""
     try:
         return guest.run(name, *args[:3], words(args[3]), len(args[3])).a0
     except OracleTrap as e:
-        assert str(e).startswith("panic: "), e
-        return "trap"
+        place = re.match(r"panic: (\w+): ", str(e))
+        assert place, e
+        return place[1]
 
 
 @pytest.fixture(scope="module", params=range(MODULES))
@@ -71,20 +80,21 @@ def test_cpu(programs: ModuleType, level: str) -> None:
     lib = cpu.Library(f"programs {programs.seed}", programs.functions, level=level)
     for (name, i), outcome in programs.outcomes.items():
         args = inputs(programs.seed)[i]
-        assert compiled(lib, name, args) == outcome, (programs.__file__, name, args)
+        want = str(outcome.line) if isinstance(outcome, Trapped) else outcome
+        assert compiled(lib, name, args) == want, (programs.__file__, name, args)
 
 
 def test_guest(programs: ModuleType) -> None:
     guest = Guest(programs.functions)
     for (name, i), outcome in programs.outcomes.items():
         args = inputs(programs.seed)[i]
-        expected = "trap" if isinstance(outcome, str) else outcome
-        assert on_guest(guest, name, args) == expected, (programs.__file__, name, args)
+        want = outcome.function if isinstance(outcome, Trapped) else outcome
+        assert on_guest(guest, name, args) == want, (programs.__file__, name, args)
 
 
 def test_programs_differ_and_some_trap(programs: ModuleType) -> None:
     """A generator whose programs all trap, or all give one number, would test nothing."""
     results = list(programs.outcomes.values())
-    traps = [r for r in results if isinstance(r, str)]
+    traps = [r for r in results if isinstance(r, Trapped)]
     assert 0 < len(traps) < 0.6 * len(results)
     assert len(set(results)) > 0.3 * len(results)

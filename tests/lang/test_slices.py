@@ -155,6 +155,19 @@ DIGITS = Constants([3, 1, 4, 1, 5, 2**64 - 1])
 @function
 def digit(k: u64) -> u64:
     return DIGITS[k] + DIGITS[0] - 3
+
+
+@function
+def digits_from(k: u64) -> u64:
+    return fold(whole(DIGITS)[k:])
+
+
+@function
+def fold(s: Slice[u64]) -> u64:
+    t = u64(0)
+    for i in range(length(s)):
+        t = t * 10 + s[i]
+    return t
 '''
 
 
@@ -362,6 +375,9 @@ def test_constants(module: ModuleType, library: cpu.Library, guest: Guest) -> No
                 target.digit(k)
         with pytest.raises(OracleTrap, match="panic"):
             guest.run("digit", k)
+    for k in range(7):
+        want = sum(d * 10 ** (5 - i) for i, d in enumerate(digits) if i >= k) % 2**64
+        assert module.digits_from(k) == library.digits_from(k) == guest.run("digits_from", k).a0 == want
     assert len(Constants(digits)) == 6
     with pytest.raises(OverflowError):
         Constants([2**64])

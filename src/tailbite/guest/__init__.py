@@ -89,13 +89,13 @@ class Guest:
 
     def __call__(self, *args: Any) -> Any:
         """Interpret the function; the result is a plain Python value."""
-        return plain(self.function(*self._checked(args)))
+        return plain(self.function(*map(own, self._checked(args))))
 
     def expected_output(self, *args: Any) -> bytes:
         """The public output that the program makes for these arguments, by the interpreter."""
         checked = self._checked(args)
         with collecting() as extra:
-            result = self.function(*[list(a) if isinstance(a, list) else a for a in checked])
+            result = self.function(*map(own, checked))
         public = [(a, t) for (name, t), a in zip(self.parameters.items(), checked, strict=True)
                   if name in self.public]
         out = b"".join(encode(a, t) for a, t in public) + b"".join(extra)
@@ -221,6 +221,11 @@ def checked(x: Any, t: Any, name: str) -> Any:
     if not t.low <= value <= t.high:
         raise ArgumentError(f"'{name}' = {value} does not fit {t.__name__} ({t.low} to {t.high})")
     return int(value)
+
+
+def own(x: Any) -> Any:
+    """A copy of what a function may change, as the program has one of its own."""
+    return bytearray(x) if isinstance(x, bytes) else list(x) if isinstance(x, list) else x
 
 
 def encode(x: Any, t: Any) -> bytes:

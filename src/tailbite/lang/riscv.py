@@ -151,7 +151,8 @@ pointer_at = _PointerAt()
 def link(entry: Function, replace: Mapping[Function, Function] | None = None) -> bytes:
     """The ELF of a program that runs ``entry``, a function without parameters and result.
 
-    ``replace`` is that of :class:`Module`. Raises :class:`CompileError` if the function or anything it calls is outside the language.
+    ``replace`` is that of :class:`Module`. Raises :class:`CompileError` if the function or anything it calls is
+    outside the language.
     """
     if entry.signature or entry.returns is not None:
         raise CompileError(f"{entry.name}: the entry of a guest takes and returns nothing")

@@ -161,21 +161,27 @@ def _merged(parts: list[tuple[str, Any]], log: Log, rom: Any) -> list[tuple[str,
 
 
 def _instances(name: str, rows: Any) -> list[tuple[int, Any, Any, int]]:
-    """(slot, table, rows, height) of a table's instances: two if that needs fewer rows than one."""
+    """(slot, table, rows, height) of a table's instances."""
     system = machine()
     k = system.index(name)
-    table, program = system.tables[k], system.programs[k]
-    slot = system.slots.index((k, 0))
-    n, least = len(rows), 1 << program.min_log
-    height = max(least, 1 << (n - 1).bit_length())
-    whole = 1 << (n.bit_length() - 1)
-    rest = max(least, 1 << max(n - whole - 1, 0).bit_length()) if n > whole else 0
-    if program.instances == 2 and rest and whole >= least and whole + rest < height:
-        return [(slot, table, rows.select(slice(0, whole)), whole),
-                (slot + 1, table, rows.select(slice(whole, n)), rest)]
-    if height.bit_length() - 1 > program.max_log:
-        raise NotProvable(f"table {name} needs {n} rows; at most 2^{program.max_log} fit in one proof")
-    return [(slot, table, rows, height)]
+    table, program, n = system.tables[k], system.programs[k], len(rows)
+    most = 1 << program.max_log
+    heights = _heights(n, 1 << program.min_log, most, program.instances)
+    if max(heights) > most:
+        raise NotProvable(f"table {name} needs {n} rows; at most {program.instances * most} fit in one proof")
+    slot, first = system.slots.index((k, 0)), heights[0]
+    parts = [slice(0, n)] if len(heights) == 1 else [slice(0, first), slice(first, n)]
+    return [(slot + i, table, rows.select(p), h) for i, (p, h) in enumerate(zip(parts, heights, strict=True))]
+
+
+def _heights(n: int, least: int, most: int, instances: int) -> list[int]:
+    """Heights for ``n`` rows: of two instances, if that takes fewer rows than one or one is too high."""
+    one = max(least, 1 << (n - 1).bit_length())
+    whole = min(1 << n.bit_length() - 1, most)
+    if instances == 1 or n == whole or whole < least:
+        return [one]
+    rest = max(least, 1 << (n - whole - 1).bit_length())
+    return [whole, rest] if whole + rest < one or one > most else [one]
 
 
 def _program_tables(columns: dict[int, Any], image: Image) -> None:
