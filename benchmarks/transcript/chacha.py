@@ -62,8 +62,7 @@ def block(key: Slice[u32], counter: u32, nonce: Slice[u32], out: Slice[u32]) -> 
 
 
 class Generator(NamedTuple):
-    """Key, buffered key stream, and two words: number of 64-bit words of the buffer that are used, of the next block.
-    """
+    """Key, buffered key stream, and a pair: how many 64-bit words of it are used up, and the next block's number."""
 
     key: Slice[u32]
     stream: Slice[u32]

@@ -251,19 +251,33 @@ def say(quiet: bool, as_json: bool, text: str) -> None:
 def run(program: ProgramArg, args: ArgsArg = None, input: InputOpt = None, guest: GuestOpt = None,
         max_cycles: MaxCyclesOpt = None, profile: Annotated[bool, typer.Option(
             "--profile", help="Show instructions by function.")] = False,
+        profile_output: Annotated[str | None, typer.Option(
+            "--profile-output", metavar="FILE", help="Write cycles by call stack: *.folded or "
+                                                     "*.speedscope.json.")] = None,
+        cycles: Annotated[bool, typer.Option("--cycles", help="Show exact counts: cycles, calls, unaligned "
+                                                              "accesses.")] = False,
+        rows: Annotated[bool, typer.Option("--rows", help="Show rows and cells of the tables that a proof would "
+                                                          "have.")] = False,
+        phases: Annotated[bool, typer.Option("--phases", help="Show cycles by the phases that the program "
+                                                              "marks.")] = False,
         counts: Annotated[bool, typer.Option("--counts", help="Show instructions by operation.")] = False,
         quiet: QuietFlag = False, json_: JsonFlag = False) -> None:
     """Run a program without proving it.
 
-    Examples: `tailbite run fib.elf --input n.bin`, `tailbite run collatz.py 27 --profile`
+    Examples: `tailbite run fib.elf --input n.bin`, `tailbite run collatz.py 27 --profile`,
+    `tailbite run fib.elf --cycles --rows --profile-output fib.speedscope.json`
     """
     with outcome(json_) as result:
         announce(quiet)
         target = load_program(program, guest)
         data = private_input(target, args, input)
+        from . import cost
         from .vm.executor import MAX_CYCLES
 
-        done = program_of(target).run(data, max_cycles or MAX_CYCLES)
+        if profile_output is not None:
+            cost.profile_format(profile_output)  # refuse another suffix before the run
+        limit, profiled = max_cycles or MAX_CYCLES, phases or profile_output is not None
+        done = program_of(target).run(data, limit, profile=profiled)
         result.update(output=done.output.hex(), cycles=done.cycles, printed=list(done.printed),
                       **typed(target, done.output))
         if counts:
@@ -279,6 +293,13 @@ def run(program: ProgramArg, args: ArgsArg = None, input: InputOpt = None, guest
         if counts:
             for name, n in sorted(done.counts.items(), key=lambda kv: -kv[1]):
                 say(quiet, json_, f"{n:12} {name}")
+        tables = cost.table_costs(program_of(target), data, limit) if rows else None
+        figures, lines = cost.report(done.execution, cycles, phases, tables)
+        result.update(figures)
+        for line in lines:
+            say(quiet, json_, line)
+        if profile_output is not None:
+            cost.write_profile(done.execution.tree, profile_output, Path(program).name)
 
 
 def _run_summary(result: dict[str, Any]) -> str:

@@ -141,9 +141,12 @@ class Program:
     # ------------------------------------------------------------ verbs
 
     def run(self, private_input: bytes = b"", max_cycles: int = MAX_CYCLES,
-            progress: Callable[[int, int | None], None] | None = None) -> Run:
-        """Run without proving. Raises :class:`~tailbite.vm.executor.ExecutionError`."""
-        return Run(self, execute(self.image, private_input, max_cycles, False, progress))
+            progress: Callable[[int, int | None], None] | None = None, profile: bool = False) -> Run:
+        """Run without proving. Raises :class:`~tailbite.vm.executor.ExecutionError`.
+
+        ``profile`` counts cycles by call stack and phase, in ``run.execution.tree``; see :mod:`tailbite.cost`.
+        """
+        return Run(self, execute(self.image, private_input, max_cycles, False, progress, profile=profile))
 
     def prove(self, private_input: bytes = b"", params: str | int = "standard", *, allow_insecure: bool = False,
               threads: int | None = None, max_cycles: int = MAX_CYCLES, max_memory: int | None = None,

@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 from assembler import BASE, elf
 
 from tailbite.air.check import check, tuples
@@ -31,7 +30,8 @@ from tailbite.vm.machine import machine, verifier_terms
 from tailbite.vm.trace import Filled, LogRows, _count_lookups, fill
 
 M32, M64 = 2**32 - 1, 2**64 - 1
-FIELDS = "pc op rd s1 s2 i0 i1 ts a b r o ta tb td m0 m1 tm0 tm1".split()
+FIELDS = ("pc", "op", "rd", "s1", "s2", "i0", "i1", "ts", "a", "b", "r", "o", "ta", "tb", "td", "m0", "m1", "tm0",
+          "tm1")
 TIMES = {"ts", "ta", "tb", "td", "tm", "tf", "t", "t10", "t11", "t12", "t17", "t33", "id"}
 FAST = preset("fast")
 
@@ -51,6 +51,11 @@ class Part:
         for label, value in where.items():
             used = used & (self[label] == value)
         return int(np.flatnonzero(used)[0])
+
+    def free_row(self) -> int:
+        """The first row of padding."""
+        used = sum(self[c.name] for c in self.table.declared if c.kind == "selector")
+        return int(np.flatnonzero(used == 0)[0])
 
     def put(self, row: Any, **values: Any) -> None:
         """Change a row: a number, of a word a 64-bit number, of a list its items; of any sign, taken mod p.
@@ -123,7 +128,8 @@ class Witness:
         rows = Rows(**self.logged(label) | {k: np.array([v & M64], np.uint64) for k, v in fields.items()})
         if table:
             part.main[:, row] = 0
-            part, row = self[table], 0
+            part = self[table]
+            row = part.free_row()
         part.main[:, row] = part.table.witness(rows, 32)[:, 0]
         return part, row
 
@@ -286,11 +292,3 @@ def limbs(x: int, count: int = 4, bits: int = 16) -> Sequence[int]:
     """Limbs of a number, lowest first."""
     return [x >> bits * k & (1 << bits) - 1 for k in range(count)]
 
-
-def test_all(attacks: Attacks) -> Any:
-    """A test that runs each attack."""
-    @pytest.mark.parametrize("name", list(attacks))
-    def run(name: str) -> None:
-        attacks.run(name)
-
-    return run

@@ -11,6 +11,7 @@ import operator
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from ..errors import CompileError
@@ -23,6 +24,7 @@ from .values import Builder, SliceValue, Value, lift
 BASE = 0x10000
 PAGE = 0x1000
 _ECALL, _RET = 0x00000073, 0x00008067
+_MARK, _LAST_MARK = 0x00002013, 2047  # slti x0, x0, 0
 
 # The machine's system calls have no instruction in LLVM's IR: `ecall; ret` is placed as data among the code.
 _RUNTIME = f"""
@@ -106,6 +108,29 @@ class _Ecall:
 
 
 ecall = _Ecall()
+
+
+class _Mark:
+    """``mark(phase)``: here a phase of the program begins, an IntEnum member from 1 to 2047. Only a profile sees it.
+
+    On guests a call of ``slti x0, x0, phase; ret``, placed as data under the name ``phase.NAME``: LLVM knows nothing
+    of what it does, so the mark stays where it is, in every copy of the code. Elsewhere nothing.
+    """
+
+    def __call__(self, phase: IntEnum) -> None:
+        if not 1 <= phase <= _LAST_MARK:
+            raise CompileError(f"a phase is a number from 1 to {_LAST_MARK}, not {int(phase)}")
+
+    def emit_with_builder(self, b: Builder, phase: IntEnum) -> None:
+        self(phase)
+        if b.traps_to == "riscv":
+            name = f'@"phase.{phase.name.lower()}"'
+            body = f"[2 x i32] [i32 {_MARK | phase << 20}, i32 {_RET}]"
+            b.declares.add(f'{name} = internal constant {body}, section ".text.phase", align 4')
+            b.put(f"call void {name}()")
+
+
+mark = _Mark()
 
 
 class _AddressOf:
@@ -223,7 +248,8 @@ def link_object(obj: bytes, start: str = "_start") -> bytes:
     for w, offset, kind, target in fixes:
         _relocate(w, offset, kind, target, high)
     names = sorted((value(s), s["st_size"], s.name) for s in table.iter_symbols()
-                   if s["st_info"]["type"] == "STT_FUNC" and s["st_shndx"] in kept)
+                   if s["st_info"]["type"] in ("STT_FUNC", "STT_OBJECT") and s["st_shndx"] in kept
+                   and kept[s["st_shndx"]].name.startswith(".text"))
     entry = next((a for a, _, n in names if n == start), None)
     if entry is None:
         raise CompileError(f"the guest has no '{start}'")

@@ -10,7 +10,9 @@ from ..channel import Label, Reader, absorb, challenge, field_message, message
 from ..field import Ext
 from ..hash.keccak import keccak256_words
 from ..lang import Array, Slice, function, length, u64, unroll
+from ..lang.riscv import mark
 from ..transcript import STATE_WORDS, start
+from .phases import Phase
 from .system import MAGIC, PROGRAM_TAG, PROTOCOL_VERSION
 from .verify_constraints import Claim, check_balance, check_constraints
 from .verify_queries import (
@@ -53,6 +55,7 @@ def verify(key: Slice[u64], params: Slice[u64], vm_id: Slice[u64], program_id: S
     start(ch.t)
 
     # statement
+    mark(Phase.STATEMENT)
     check_header(ch, params)
     absorb(ch, u64(int(Label.DOMAIN)), vm_id)
     programs = count_programs(key)
@@ -69,6 +72,7 @@ def verify(key: Slice[u64], params: Slice[u64], vm_id: Slice[u64], program_id: S
     terms = number_terms(shape)
 
     # commitments
+    mark(Phase.TRANSCRIPT)
     none = proof[0:0]
     main_root, logup_root, sigmas = none, none, none
     if total_of_present(shape, shape.main) != 0:
@@ -88,18 +92,21 @@ def verify(key: Slice[u64], params: Slice[u64], vm_id: Slice[u64], program_id: S
 
     # out-of-domain values
     values = field_message(ch, u64(int(Label.VALUES)), 3 * terms)
+    mark(Phase.CONSTRAINTS)
     claim = Claim(values, sigmas, output, alpha, beta, combination, zeta)
     check_balance(key, claim, with_messages, program[0], output_bytes)
     check_constraints(key, shape, claim, s)
 
     # low degree
     weights = batching_weights(ch, terms, s)
+    mark(Phase.TRANSCRIPT)
     folding = read_folding(ch, shape, s)
     check_work(ch, params[2])
     queries = draw_queries(ch, params[1], shape.top + shape.blowup, s)
     roots = Roots(key[KEY_UNIVERSAL_ROOT:KEY_UNIVERSAL_ROOT + 4], program[1 + programs:5 + programs], main_root,
                   logup_root, quotient_root)
     check_queries(ch, key, shape, claim, weights, roots, folding, queries, s)
+    mark(Phase.REST)
     assert ch.at[0] == length(proof), "extended: the proof has words that nothing reads"
 
 

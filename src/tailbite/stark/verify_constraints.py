@@ -38,6 +38,23 @@ def set_ext(words: Slice[u64], i: u64, x: Ext) -> None:
 
 
 @function
+def invert_all(values: Slice[u64], prefix: Slice[u64]) -> None:
+    """Invert every element in place (Montgomery's trick); none is zero, as zeta is outside the base field."""
+    n = length(values) // 3
+    product = Ext(u64(1), u64(0), u64(0))
+    for i in range(n):
+        set_ext(prefix, i, product)
+        product = ext_mul(product, ext_at(values, i))
+    rest = ext_inv(product)
+    left = n
+    while left != 0:
+        left -= 1
+        x = ext_at(values, left)
+        set_ext(values, left, ext_mul(ext_at(prefix, left), rest))
+        rest = ext_mul(rest, x)
+
+
+@function
 def check_constraints(key: Slice[u64], shape: Shape, c: Claim, s: Scratch) -> None:
     """For every height: the random combination of its tables' constraints is Z_H times the quotient, at zeta."""
     used = s.used[0]
@@ -224,4 +241,5 @@ def zeta_row(zeta: Ext, log: u64) -> Ext:
     return zeta.scale(ROOTS[log])
 
 
-__all__ = ["ROOTS", "Claim", "check_balance", "check_constraints", "ext_at", "same", "set_ext", "zeta_row"]
+__all__ = ["ROOTS", "Claim", "check_balance", "check_constraints", "ext_at", "invert_all", "same", "set_ext",
+           "zeta_row"]

@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 from ..channel import Label, Reader, challenge, challenge_below, field_message, message
 from ..channel import record as record_event
-from ..field import GENERATOR, Ext, P, Wide, ext_inv, ext_mul, inv, mul, power, root_of_unity, sub
+from ..field import GENERATOR, Ext, P, Wide, ext_mul, inv, mul, power, root_of_unity, sub
 from ..hash.keccak import keccak256_words
 from ..lang import Array, Constants, Slice, bswap, function, length, u64, unroll
+from ..lang.riscv import mark
 from ..transcript import squeeze
 from .fold import fold_leaf
 from .params import FINAL_LOG_DEGREE, MAX_LOG_FOLD
-from .verify_constraints import ROOTS, Claim, ext_at, set_ext, zeta_row
+from .phases import Phase
+from .verify_constraints import ROOTS, Claim, ext_at, invert_all, set_ext, zeta_row
 from .verify_trees import (
     Digests,
     Sets,
@@ -66,11 +68,14 @@ class Sums(NamedTuple):
 @function
 def batching_weights(ch: Reader, terms: u64, s: Scratch) -> Slice[u64]:
     """Weight of term t: the product of challenge k over the set bits k of t."""
+    mark(Phase.BATCHING)
     weights = reserve(s, 3 * terms)
     set_ext(weights, u64(0), Ext(u64(1), u64(0), u64(0)))
     size = u64(1)
     while size < terms:
+        mark(Phase.TRANSCRIPT)
         r = challenge(ch, u64(int(Label.BATCHING)))
+        mark(Phase.BATCHING)
         for i in range(size):
             if size + i < terms:
                 set_ext(weights, size + i, ext_mul(ext_at(weights, i), r))
@@ -150,6 +155,7 @@ def draw_queries(ch: Reader, count: u64, top: u64, s: Scratch) -> Slice[u64]:
 def check_queries(ch: Reader, key: Slice[u64], shape: Shape, c: Claim, weights: Slice[u64], roots: Roots,
                   f: Folding, queries: Slice[u64], s: Scratch) -> None:
     """Open all trees at the queries, and check that the folded codewords agree with the rows."""
+    mark(Phase.OPENINGS)
     top = shape.top + shape.blowup
     sets = index_sets(queries, top, s)
     digests = new_digests(sets, top, s)
@@ -159,8 +165,10 @@ def check_queries(ch: Reader, key: Slice[u64], shape: Shape, c: Claim, weights: 
     open_main(ch, key, shape, weights, sets, digests, sums, roots.main, s)
     open_logup(ch, shape, weights, sets, digests, sums, roots.logup, s)
     open_quotient(ch, shape, weights, sets, digests, sums, roots.quotient, s)
+    mark(Phase.BATCHING)
     points = domain_points(sets, top, s)
     codewords = batched_quotients(shape, c, weights, sets, sums, points, s)
+    mark(Phase.FOLDS)
     check_folds(ch, shape, f, sets, digests, sums, points, codewords, s)
 
 
@@ -222,6 +230,7 @@ def open_fixed(ch: Reader, shape: Shape, tree: u64, weights: Slice[u64], sets: S
             begin_rows(d, k)
             for j in range(sets.sizes[k]):
                 row = read_row(ch, width, d)
+                mark(Phase.BATCHING)
                 at = u64(0)
                 for n in range(length(chosen)):
                     i = chosen[n]
@@ -249,6 +258,7 @@ def open_main(ch: Reader, key: Slice[u64], shape: Shape, weights: Slice[u64], se
             begin_rows(d, k)
             for j in range(sets.sizes[k]):
                 row = read_row(ch, width, d)
+                mark(Phase.BATCHING)
                 at = u64(0)
                 for n in range(length(chosen)):
                     i = chosen[n]
@@ -281,6 +291,7 @@ def open_logup(ch: Reader, shape: Shape, weights: Slice[u64], sets: Sets, d: Dig
             begin_rows(d, k)
             for j in range(sets.sizes[k]):
                 row = read_row(ch, width, d)
+                mark(Phase.BATCHING)
                 at = u64(0)
                 for n in range(length(chosen)):
                     i = chosen[n]
@@ -307,7 +318,9 @@ def open_quotient(ch: Reader, shape: Shape, weights: Slice[u64], sets: Sets, d: 
             k = log + shape.blowup
             begin_rows(d, k)
             for j in range(sets.sizes[k]):
-                add_ext(sums.here, sums.at[k] + j, weights, shape.quotient_term[log], read_row(ch, u64(6), d))
+                row = read_row(ch, u64(6), d)
+                mark(Phase.BATCHING)
+                add_ext(sums.here, sums.at[k] + j, weights, shape.quotient_term[log], row)
         log -= 1
     check_tree(ch, sets, shape.top + shape.blowup, d, root, s)
 
@@ -414,23 +427,6 @@ def batched_quotients(shape: Shape, c: Claim, weights: Slice[u64], sets: Sets, s
 
 
 @function
-def invert_all(values: Slice[u64], prefix: Slice[u64]) -> None:
-    """Invert every element in place (Montgomery's trick); none is zero, as zeta is outside the base field."""
-    n = length(values) // 3
-    product = Ext(u64(1), u64(0), u64(0))
-    for i in range(n):
-        set_ext(prefix, i, product)
-        product = ext_mul(product, ext_at(values, i))
-    rest = ext_inv(product)
-    left = n
-    while left != 0:
-        left -= 1
-        x = ext_at(values, left)
-        set_ext(values, left, ext_mul(ext_at(prefix, left), rest))
-        rest = ext_mul(rest, x)
-
-
-@function
 def check_folds(ch: Reader, shape: Shape, f: Folding, sets: Sets, d: Digests, sums: Sums, points: Points,
                 codewords: Slice[u64], s: Scratch) -> None:
     """Open each FRI layer, check it against the codeword above, fold it, and meet the final polynomial."""
@@ -442,6 +438,7 @@ def check_folds(ch: Reader, shape: Shape, f: Folding, sets: Sets, d: Digests, su
         above, leaves = members(sets, size), members(sets, folded)
         arity = u64(1) << (size - folded)
         values = open_layer(ch, sets, folded, arity, d, f.roots[4 * step:4 * step + 4], s)
+        mark(Phase.FOLDS)
         bases = reserve(s, length(leaves))
         for i in range(length(above)):
             leaf, place = find(leaves, above[i] & ((u64(1) << folded) - 1)), above[i] >> folded
@@ -459,6 +456,7 @@ def check_folds(ch: Reader, shape: Shape, f: Folding, sets: Sets, d: Digests, su
             set_ext(following, j, x)
         current = following
         size = folded
+    mark(Phase.FINAL)
     check_final(f, sets, size, points, current)
 
 

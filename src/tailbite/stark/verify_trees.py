@@ -8,6 +8,8 @@ from ..channel import Label, Reader, check_canonical, hint
 from ..hash.keccak import keccak256_words, permute
 from ..hash.merkle import NODE_MARK
 from ..lang import Array, Slice, function, length, u64, unroll
+from ..lang.riscv import mark
+from .phases import Phase
 from .view import Scratch, reserve
 
 MAX_LOG_SIZE = 32
@@ -131,6 +133,7 @@ def clear_digests(d: Digests) -> None:
 @function
 def read_row(ch: Reader, width: u64, d: Digests) -> Slice[u64]:
     """The next opened row, canonical, with its digest noted."""
+    mark(Phase.OPENINGS)
     row = hint(ch, u64(int(Label.ROWS)), width)
     check_canonical(row)
     at = d.used[0]
@@ -168,6 +171,7 @@ def hash_node(left: Slice[u64], right: Slice[u64], row: Slice[u64], out: Slice[u
 @function
 def check_tree(ch: Reader, sets: Sets, top: u64, d: Digests, root: Slice[u64], s: Scratch) -> None:
     """Read the missing siblings, climb from the rows at 2^top to the root, and compare."""
+    mark(Phase.OPENINGS)
     used = s.used[0]
     below = d.memory[d.at[top] - 1:d.at[top] - 1 + 4 * sets.sizes[top]]
     k = top

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,20 +136,21 @@ def returned(t: Tree, node: u64, target: u64) -> u64:
 # ---------------------------------------------------------------- host
 
 
-def new_tree(image: Image | None, rows: int = 0) -> Tree:
-    """An empty tree for code of ``rows`` rows, the first of which are those of the ROM; without an image, no room."""
-    if image is None:
-        return Tree(*(np.zeros(0, k) for k in _KINDS))  # type: ignore[arg-type]
-    steps = np.zeros(rows, np.uint64)
-    steps[:len(image.rom)] = _steps(image)
-    sizes = (rows, STATE_WORDS, 2 * MAX_DEPTH, *[2 * SPARE_NODES] * 6)
-    tree = Tree(steps, *(np.zeros(n, k) for n, k in zip(sizes[1:], _KINDS[1:], strict=True)))  # type: ignore[arg-type]
+def empty_tree(rows: int = 0, frames: int = 0, nodes: int = 0) -> Tree:
+    """Zeros, with room for so much."""
+    sizes = (rows, STATE_WORDS, 2 * frames, nodes, nodes, nodes, nodes, nodes, nodes)
+    links = ("parents", "children", "siblings")
+    return Tree(*(np.zeros(n, np.uint32 if name in links else np.uint64)
+                  for n, name in zip(sizes, Tree._fields, strict=True)))
+
+
+def new_tree(image: Image, rows: int) -> Tree:
+    """The tree of a run that has not begun; the code has ``rows`` rows, the first of which are those of the ROM."""
+    tree = empty_tree(rows, MAX_DEPTH, 2 * SPARE_NODES)
+    tree.steps[:len(image.rom)] = _steps(image)
     tree.keys[0] = ROOT_KEY
     tree.state[NODES] = 1
     return tree
-
-
-_KINDS = (np.uint64, np.uint64, np.uint64, np.uint64, np.uint32, np.uint32, np.uint32, np.uint64, np.uint64)
 
 
 def with_room(tree: Tree) -> Tree:
@@ -157,8 +158,8 @@ def with_room(tree: Tree) -> Tree:
     size = len(tree.keys)
     if size - int(tree.state[NODES]) >= SPARE_NODES:
         return tree
-    nodes = (np.concatenate([x, np.zeros(size, x.dtype)]) for x in tree[3:])  # type: ignore[attr-defined, arg-type]
-    return Tree(*tree[:3], *nodes)  # type: ignore[arg-type]
+    nodes: list[Any] = list(tree[3:])
+    return Tree(*tree[:3], *(np.concatenate([x, np.zeros(size, x.dtype)]) for x in nodes))
 
 
 def functions_of(image: Image) -> tuple[tuple[str, ...], NDArray[np.uint64]]:

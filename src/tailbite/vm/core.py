@@ -1,4 +1,4 @@
-"""The compiled loop of the executor: fetch, execute and, in one of its two builds, record.
+"""The compiled loop of the executor: fetch, execute and, in builds of their own, record or profile.
 
 Instructions are decoded beforehand. A row of :class:`Code` is a row of the ROM or, after those, one of
 
@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hash import keccak
-from ..lang import Array, Function, Slice, cpu, function, length, select, u8, u32, u64
+from ..lang import Array, Function, Slice, cpu, function, length, select, u8, u32, u64, unroll
+from . import calltree
+from .calltree import Tree, follow
 from .decode import Rom
 from .isa import MASK32, compute, shift_right_arithmetic
-from .memory import FULL, PAGE_BITS, Memory, copy_bytes, fill, rehash, slot_of, touch
+from .memory import FULL, PAGE_BITS, Memory, copy_bytes, count_unaligned, fill, rehash, slot_of, touch
 from .ops import BRANCHES, COUNTER, LOADS, READS_RS1, READS_RS2, REGISTERS, STORES, WIDTH, WRITES_RD, Call, Op
 
 ONES = 0xFFFFFFFFFFFFFFFF
@@ -71,7 +73,9 @@ RESUME = 6  # row after it
 EVENTS = 7  # calls so far, permutations, records of refreshes
 KECCAKS = 8
 REFRESHES = 9
-STATE_WORDS = 10
+HALTS, COMMITS, PRINTS, READS = 10, 11, 12, 13  # calls so far; KECCAKS counts the fifth kind
+STATE_WORDS = 14
+COUNT_OF = {Call.HALT: HALTS, Call.COMMIT: COMMITS, Call.PRINT: PRINTS, Call.CYCLES: READS, Call.KECCAK: KECCAKS}
 
 # words of a record
 EVENT = 12  # call, ts, row, x10, x11, x12, x33, old times of x17, x10, x11, x12, x33
@@ -105,7 +109,8 @@ class Registers(NamedTuple):
 
 
 class Records(NamedTuple):
-    """What the recording build writes: WORDS and TIMES columns of ``capacity`` elements, and rarer records."""
+    """What the recording build writes: WORDS and TIMES columns of ``capacity`` elements, and rarer records; and
+    ``tree``, which the profiling build writes."""
 
     capacity: u64
     words: Slice[u64]
@@ -114,6 +119,7 @@ class Records(NamedTuple):
     keccaks: Slice[u64]
     bytes: Slice[u64]
     refreshes: Slice[u64]
+    tree: Tree
 
 
 class Forge(NamedTuple):
@@ -288,7 +294,7 @@ def status_of_call(g: Registers) -> u64:
     return u64(Status.UNKNOWN_CALL)
 
 
-def functions(recording: bool, forge: Forge | None) -> list[Function]:
+def functions(recording: bool, forge: Forge | None, profiling: bool = False) -> list[Function]:
     """The loop and what the host needs besides, in one of its builds."""
     forged = 0 if forge is None or forge.jump else int(forge.op)
     forged_jump = 0 if forge is None or not forge.jump else int(forge.op)
@@ -331,6 +337,9 @@ def functions(recording: bool, forge: Forge | None) -> list[Function]:
         if status >= Status.GROW:
             return status, row
         s[EVENTS] += 1
+        for kind, word in unroll(COUNT_OF.items()):
+            if kind != Call.KECCAK and number == kind:  # permute has counted that
+                s[word] += 1
         if recording:
             record_call(s, g, log, row, ts)
         if number == Call.CYCLES:
@@ -375,8 +384,10 @@ def functions(recording: bool, forge: Forge | None) -> list[Function]:
     def transfer(m: Memory, log: Records, head: u64, address: u64, b: u64, ts: u64, n: u64) -> tuple[u64, u64]:
         """Load or store: status, and the value that is loaded or stored."""
         top, shift, dword = head >> WIDTH_AT, (address & 7) << 3, address >> 3
-        if shift + top > 63:
-            return transfer_across(m, log, head, address, b, ts, n)
+        if shift & top != 0:
+            count_unaligned(m, address, address + (top >> 3))
+            if shift + top > 63:
+                return transfer_across(m, log, head, address, b, ts, n)
         slot = slot_of(m, dword >> PAGE_BITS)
         if slot == FULL:
             return u64(Status.GROW), address
@@ -446,6 +457,8 @@ def functions(recording: bool, forge: Forge | None) -> list[Function]:
                     case Extra.COMMIT_BYTE:
                         status = commit_byte(s, g, m, log, output, ts)
                         if status == Status.RUNNING:
+                            if profiling:
+                                log.tree.cycles[log.tree.state[calltree.NODE]] += 1
                             ts += 4
                             row = select(s[LEFT] == 0, s[RESUME], row)
                         continue
@@ -461,6 +474,8 @@ def functions(recording: bool, forge: Forge | None) -> list[Function]:
                 record(s, g, log, head, row, ts, n, r)
             else:
                 code.hits[row] += 1
+            if profiling:
+                follow(log.tree, row, following, code.pc[row], code.pc[following], s[KECCAKS])
             g.x[head >> 8 & 255] = r
             row = following
             n += 1
@@ -474,7 +489,7 @@ def functions(recording: bool, forge: Forge | None) -> list[Function]:
 
 
 @functools.cache
-def library(recording: bool, forge: Forge | None = None) -> cpu.Library:
+def library(recording: bool, forge: Forge | None = None, profiling: bool = False) -> cpu.Library:
     """The compiled build; a forging one is not kept in the cache of the package."""
-    name = f"executor{'-recording' * recording}{'' if forge is None else f'-{forge}'}"
-    return cpu.Library(name, lambda _: functions(recording, forge), packaged=forge is None)
+    name = f"executor{'-recording' * recording}{'-profiling' * profiling}{'' if forge is None else f'-{forge}'}"
+    return cpu.Library(name, lambda _: functions(recording, forge, profiling), packaged=forge is None)

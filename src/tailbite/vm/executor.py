@@ -1,7 +1,8 @@
 """The executor: runs an image and records what the tables prove.
 
 A run is deterministic, so it happens twice: first without a record, which finds every fault and the size of everything,
-then, if a log is wanted, again into arrays of exactly that size. The compiled loop is in :mod:`.core`.
+then, if a log is wanted, again into arrays of exactly that size. The compiled loop is in :mod:`.core`; a profile, by
+:mod:`.calltree`, takes a build of it that counts every cycle.
 
 Time. An instruction is one cycle and so is each committed byte; cycle k = 1, 2, ... has time ts = 4 k. An instruction
 reads rs1 at ts and rs2 at ts + 1, accesses memory at ts + 2 and writes rd at ts + 3; the slots of the calls stand with
@@ -19,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TailbiteError
-from . import core
+from . import calltree, core
+from .calltree import PROFILE_SLICE, CallTree
 from .core import Forge, Records, Status
 from .decode import Rom, describe
 from .elf import INPUT_BASE, Image
@@ -226,7 +228,11 @@ class Log:
 
 @dataclass(frozen=True)
 class Execution:
-    """A run that halted with exit code 0. ``hits``: executions of each row of the ROM."""
+    """A run that halted with exit code 0. ``hits``: executions of each row of the ROM.
+
+    ``calls``: accelerator and other calls by kind. ``unaligned``: loads and stores at an address that is not a multiple
+    of their width; ``crossing``: those of them that reach into a second dword. ``tree``: the profile, if asked for.
+    """
 
     output: bytes
     cycles: int
@@ -234,7 +240,11 @@ class Execution:
     printed: tuple[str, ...]
     hits: U32
     rom: Rom
+    calls: dict[Call, int]
+    unaligned: int
+    crossing: int
     log: Log | None = None
+    tree: CallTree | None = None
 
     @property
     def counts(self) -> dict[Op, int]:
@@ -244,23 +254,26 @@ class Execution:
 
 
 def execute(image: Image, private_input: bytes = b"", max_cycles: int = MAX_CYCLES, log: bool = True,
-            progress: Progress | None = None, forge: Forge | None = None) -> Execution:
+            progress: Progress | None = None, forge: Forge | None = None, profile: bool = False) -> Execution:
     """Run ``image`` to its halt; an :class:`ExecutionError` names any other end.
 
     ``progress(cycles, total)`` is called after each slice, with total None while it is not known. ``forge`` makes the
-    machine compute wrongly, for tests.
+    machine compute wrongly, for tests. ``profile`` counts cycles by call stack, at about a third of the speed.
     """
     if len(private_input) > MAX_INPUT:
         raise LimitExceeded(f"the private input has {len(private_input)} bytes; at most {MAX_INPUT} are possible")
-    first = _Run(image, private_input, forge)
+    first = _Run(image, private_input, forge, profiling=profile)
     first.finish(min(max_cycles, MAX_CYCLES), progress, None)
     recorded = None
     if log:
         second = _Run(image, private_input, forge, first)
         second.finish(first.cycles, progress, first.cycles)
         recorded = _log(second)
+    calls = {kind: int(first.state[k]) for kind, k in core.COUNT_OF.items()}
+    unaligned, crossing = (int(n) for n in first.memory.used[2:])
+    tree = CallTree.of(first.records.tree, image) if profile else None
     return Execution(first.output, first.cycles, int(first.state[core.INSTRUCTIONS]), tuple(first.printed),
-                     first.code.hits[:len(image.rom)], image.rom, recorded)
+                     first.code.hits[:len(image.rom)], image.rom, calls, unaligned, crossing, recorded, tree)
 
 
 # ---------------------------------------------------------------- one run
@@ -271,10 +284,11 @@ class _Run:
 
     memory: Memory
 
-    def __init__(self, image: Image, private_input: bytes, forge: Forge | None, measured: _Run | None = None) -> None:
+    def __init__(self, image: Image, private_input: bytes, forge: Forge | None, measured: _Run | None = None,
+                 profiling: bool = False) -> None:
         recording = measured is not None
-        self.image = image
-        self.library = core.library(recording, forge)
+        self.image, self.profiling = image, profiling
+        self.library = core.library(recording, forge, profiling)
         self.code, row = core.predecode(image.rom, image.entry)
         self.state = np.zeros(core.STATE_WORDS, np.uint64)
         self.state[core.TS], self.state[core.ROW] = 4, row
@@ -285,6 +299,8 @@ class _Run:
         self.memory = Memory.of(pages, recording)
         self.library.fill(self.memory, self.initial, values)
         self.records = _records(measured)
+        if profiling:
+            self.records = self.records._replace(tree=calltree.new_tree(image, len(self.code.head)))
         self.output_buffer = np.zeros(core.MAX_OUTPUT, np.uint8)
         self.printed: list[str] = []
 
@@ -300,12 +316,13 @@ class _Run:
     def finish(self, max_cycles: int, progress: Progress | None, total: int | None) -> None:
         """Run to the halt."""
         end, status = 4 * (max_cycles + 1), Status.RUNNING
+        step = PROFILE_SLICE if self.profiling else SLICE
         while status is not Status.HALTED:
             now = int(self.state[core.TS])
             if now >= end and status is Status.RUNNING:
                 raise self.error(CycleLimit, f"the program did not halt within {max_cycles} cycles")
             status = Status(self.library.run(self.state, self.code, self.registers, self.memory, self.records,
-                                             self.output_buffer, min(now + SLICE, end)))
+                                             self.output_buffer, min(now + step, end)))
             self.attend(status)
             if progress is not None:
                 progress(self.cycles, total)
@@ -314,6 +331,11 @@ class _Run:
         """What the loop leaves to the host."""
         if int(self.memory.used[1]) > MAX_DWORDS:
             raise self.error(LimitExceeded, f"more than 2^24 = {MAX_DWORDS} dwords of memory are in use")
+        if self.profiling:
+            tree = self.records.tree
+            if int(tree.state[calltree.NODES]) > calltree.MAX_NODES:
+                raise self.error(LimitExceeded, f"a profile has at most 2^22 = {calltree.MAX_NODES} call stacks")
+            self.records = self.records._replace(tree=calltree.with_room(tree))
         if status is Status.PRINT:
             self.printed.append(self.text())
         elif status is Status.GROW:
@@ -392,7 +414,7 @@ def _records(measured: _Run | None) -> Records:
     refreshes = (REGISTERS * int(done[core.TS])) // core.MAX_GAP + 1  # each spans more than MAX_GAP
     sizes = (calls * core.EVENT, keccaks * core.KECCAK, committed * core.BYTE, refreshes * core.REFRESH)
     arrays: list[Any] = [n, np.zeros(n * len(core.WORDS), np.uint64), np.zeros(n * len(core.TIMES), np.uint32),
-                         *(np.zeros(size, np.uint64) for size in sizes)]
+                         *(np.zeros(size, np.uint64) for size in sizes), calltree.empty_tree()]
     return Records(*arrays)
 
 

@@ -20,7 +20,8 @@ _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, spreads page numbers
 class Memory(NamedTuple):
     """``touched`` has a bit for each dword that is initialised or was accessed; ``when`` the time of its last access.
 
-    ``used``: number of pages in use, number of touched dwords. ``when`` is empty in runs that record nothing.
+    ``used``: number of pages in use, number of touched dwords; of loads and stores at an address that is not a multiple
+    of their width, and of those of them that reach into a second dword. ``when`` is empty in runs that record nothing.
     """
 
     used: Slice[u64]
@@ -34,7 +35,7 @@ class Memory(NamedTuple):
     def of(cls, pages: int, recording: bool) -> Memory:
         """Memory with room for ``pages`` pages."""
         buckets = 1 << max(4, (2 * pages).bit_length())
-        return cls(np.zeros(2, np.uint64), np.zeros(buckets, np.uint32), np.zeros(pages, np.uint64),
+        return cls(np.zeros(4, np.uint64), np.zeros(buckets, np.uint32), np.zeros(pages, np.uint64),
                    np.zeros(pages << PAGE_BITS, np.uint64), np.zeros(pages, np.uint64),
                    np.zeros(pages << PAGE_BITS if recording else 0, np.uint32))
 
@@ -76,6 +77,15 @@ def touch(m: Memory, place: u64) -> None:
     if word & bit == 0:
         m.touched[place >> PAGE_BITS] = word | bit
         m.used[1] += 1
+
+
+@function
+def count_unaligned(m: Memory, first: u64, last: u64) -> None:
+    """Count a load or store of these bytes, unless it must wait for memory and is tried again."""
+    if slot_of(m, first >> 9) != FULL and slot_of(m, last >> 9) != FULL:
+        m.used[2] += 1
+        if first >> 3 != last >> 3:
+            m.used[3] += 1
 
 
 @function

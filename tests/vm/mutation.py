@@ -1,0 +1,318 @@
+"""Is every rule needed? For each constraint and bus message, look for a witness that it alone refuses.
+
+If one is found, a system without the rule would accept that witness, and so the battery would notice the loss. The
+search is that of an attacker: begin with an honest row, change one column (or swap selectors, or write another
+result), then repair: solve a broken constraint for a column in which it is linear, or look a tuple up again.
+
+A row is judged by the constraints and range lookups of its table, and by what it receives: that must be what the
+honest row receives. What it sends is its claim, which may be false. Sends need no search: without one the honest run
+does not balance, if only some honest row sends it.
+
+    python tests/vm/mutation.py [TABLE ...]
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from assembler import asm, call, elf, halt, li
+from attacks import TIMES
+from tables.harness import _lookup_holds
+from test_attacks import ARITHMETIC
+from test_attacks_machine import CALLS, KECCAK, MEMORY
+from test_machine import everything
+
+from tailbite import columns as col
+from tailbite.air.check import Trace, _evaluate, tuples
+from tailbite.air.table import Bus, Interaction
+from tailbite.field import P
+from tailbite.program import Program
+from tailbite.vm.buses import RAM, RANGE_BUSES, REG, ROM
+from tailbite.vm.chip import Chip
+from tailbite.vm.executor import execute
+from tailbite.vm.machine import machine
+from tailbite.vm.trace import fill
+
+DELTAS = (1, -1, 2, 1 << 8, 1 << 16, -(1 << 16), 1 << 32, -(1 << 32), pow(2, -1, P), pow(8, -1, P), pow(1 << 32, -1, P))
+HALF = pow(2, -1, P)
+DEPTH, WIDTH, ROOTS = 4, 1500, 6
+
+
+# ---------------------------------------------------------------- honest rows
+
+
+def mixed() -> Program:
+    """Loads and stores at all offsets, with bytes of both signs, and REFRESH."""
+    data = bytes((37 * k + 129) % 256 for k in range(64))
+    words = [*li(8, 0x20000), *li(9, (-0x1234567) & 2**64 - 1), *li(12, 9000), asm("addi", 12, 12, -1), asm("bne", 12, 0, -4)]
+    for k in range(9):
+        words += [asm(n, 5, 8, k) for n in ("lb", "lbu", "lh", "lhu", "lw", "lwu", "ld")]
+        words += [asm(n, 9, 8, 16 + k) for n in ("sb", "sh", "sw", "sd")]
+        words += [asm(n, 6, 9, 5) for n in ("div", "rem", "divw", "remuw", "mulh", "mulhsu", "sra", "srlw", "sraw")]
+        words += [asm(n, 6, 5, 9) for n in ("divu", "remw", "mulw", "sll", "slt", "sltu", "addw", "subw", "sub")]
+        words += [asm("addiw", 10, 9, 77), asm("beq", 5, 5, 4), asm("bge", 9, 5, 4), asm("bgeu", 5, 9, 4)]
+        words += [asm("slliw", 11, 9, k + 1), asm("srliw", 11, 9, k + 1), asm("and", 11, 9, 5), asm("xor", 11, 10, 9)]
+    return Program.from_elf(elf([*words, *call(64, 1, 0x20001, 3), *halt()], {0x20000: data}))
+
+
+@cache
+def honest() -> list[Trace]:
+    """Tables of some runs."""
+    out = [t for s in (ARITHMETIC, MEMORY, CALLS, KECCAK) for t in s.honest()._traces()]
+    for p in (everything(), mixed()):
+        out += fill(execute(p.image), p.image, b"").traces(p.image)
+    return out
+
+
+def rows_of(table: Chip, count: int = 36) -> Any:
+    """Columns of rows in use, varied, and of one row of padding; shape (columns, rows)."""
+    main = np.concatenate([t.main for t in honest() if t.table is table], axis=1)
+    names = [c.name for c in table.declared if c.kind == "selector"]
+    chosen = [np.flatnonzero(main[table.column_index(n)] == 1) for n in names]
+    each = max(2, count // len(names))
+    index = np.concatenate([c[np.linspace(0, len(c) - 1, min(each, len(c))).astype(int)] for c in chosen])
+    return np.concatenate([main[:, np.unique(index)], np.zeros((len(main), 1), np.uint64)], axis=1)
+
+
+def root(x: int) -> int | None:
+    """A square root mod p (Tonelli and Shanks)."""
+    if x == 0 or pow(x, (P - 1) // 2, P) != 1:
+        return 0 if x == 0 else None
+    odd, m = (P - 1) >> 32, 32
+    c, t, r = pow(7, odd, P), pow(x, odd, P), pow(x, (odd + 1) // 2, P)
+    while t != 1:
+        i = next(i for i in range(1, m) if pow(t, 1 << i, P) == 1)
+        b = pow(c, 1 << m - i - 1, P)
+        m, c, t, r = i, b * b % P, t * b * b % P, r * b % P
+    return r
+
+
+def roots(a: int, b: int, c: int) -> list[int]:
+    """Zeros of a x^2 + b x + c."""
+    r, scale = root((b * b - 4 * a * c) % P), pow(2 * a, -1, P)
+    return [] if r is None else [(-b + s * r) * scale % P for s in (1, -1)]
+
+
+# ---------------------------------------------------------------- judging
+
+
+def _available(bus: Bus, e: Any, honest: Any) -> Any:
+    """May a row that receives ``honest`` receive ``e`` instead, as far as others can tell?
+
+    The time of a token is the row's claim, which only the gap lookup can refute. A key of memory is one too: any
+    canonical one may exist, and hold any word.
+    """
+    if bus not in (REG, RAM):
+        return (e == honest).all(axis=1)
+    at = len(bus.fields) - 3
+    same = np.delete(e == honest, at, axis=1).all(axis=1)
+    if bus == REG:
+        return same
+    other = (e[:, :2] != honest[:, :2]).any(axis=1)
+    fits = (e[:, 0] < 1 << 32) & (e[:, 1] < 1 << 29) & (e[:, 3:] < 1 << 32).all(axis=1)
+    return same | other & fits
+
+
+@dataclass
+class Search:
+    """Candidates are columns of arrays (columns, n); ``base`` says which honest row each comes from."""
+
+    table: Chip
+    rows: Any
+    found: dict[str, str] = field(default_factory=dict)  # rule: how it was isolated
+
+    def trace(self, main: Any) -> Trace:
+        extra = -main.shape[1] % 8
+        padded = np.concatenate([main, np.zeros((len(main), extra), np.uint64)], axis=1)
+        return Trace(self.table, np.zeros((0, padded.shape[1]), np.uint64), np.ascontiguousarray(padded))
+
+    @property
+    def lookups(self) -> list[tuple[str, Interaction]]:
+        return [(f"{i.bus.name} {k}", i) for k, i in enumerate(self.table.layout.interactions)
+                if i.bus.name in RANGE_BUSES]
+
+    @property
+    def received(self) -> list[tuple[str, Interaction]]:
+        return [(f"{i.bus.name} {k}", i) for k, i in enumerate(self.table.layout.interactions)
+                if i.bus.name not in RANGE_BUSES and min(i.multiplicity.terms.values()) > P // 2]
+
+    def rules(self) -> list[str]:
+        return [*(n for n, _ in self.table.layout.constraints), *(n for n, _ in (*self.lookups, *self.received))]
+
+    def broken(self, main: Any, base: Any) -> Any:
+        """Which rules each candidate breaks; shape (rules, n)."""
+        n, trace, honest_trace = main.shape[1], self.trace(main), self.trace(self.rows[:, base])
+        values: dict[int, Any] = {}
+        out = [np.broadcast_to(_evaluate(trace, e, (), values), (trace.height,))[:n] != 0
+               for _, e in self.table.layout.constraints]
+        for _, i in self.lookups:
+            e, m = tuples(trace, i)
+            out.append(((m != 0) & ~_lookup_holds(i.bus.name, e))[:n])
+        for _, i in self.received:
+            (e, m), (e0, m0) = tuples(trace, i), tuples(honest_trace, i)
+            out.append(((m != m0) | ((m != 0) & ~_available(i.bus, e, e0)))[:n])
+        return np.stack(out)
+
+    # ------------------------------------------------------------ moves
+
+    def starts(self) -> Iterator[tuple[Any, Any, str]]:
+        """(candidates, base, how)."""
+        n, table = self.rows.shape[1], self.table
+        everywhere = np.arange(n)
+        for k, name in enumerate(table.layout.columns):
+            for delta in DELTAS:
+                main = self.rows.copy()
+                main[k] = col.add_(main[k], delta % P)
+                yield main, everywhere, f"{name} {delta:+}"
+            for value in (0, 1, 2):
+                main = self.rows.copy()
+                main[k] = value
+                yield main, everywhere, f"{name} = {value}"
+        yield from self.carries()
+        yield from self.mixtures()
+        late = self.rows.copy()
+        for k, name in enumerate(table.layout.columns):
+            if name.split(".")[0] in TIMES:
+                late[k] = col.add_(late[k], 4)
+        yield late, everywhere, "time + 4"
+        selectors = [table.column_index(c.name) for c in table.declared if c.kind == "selector"]
+        bits = selectors + [k for k, kind in enumerate(table.layout.kinds) if kind == "bit"]
+        for x in selectors:
+            for y in bits:
+                if x != y:
+                    main = self.rows.copy()
+                    main[[x, y]] = main[[y, x]]
+                    yield main, everywhere, f"{table.layout.columns[x]} <-> {table.layout.columns[y]}"
+
+    def carries(self) -> Iterator[tuple[Any, Any, str]]:
+        """A unit of one column becomes 2^8, 2^16 or 2^32 of another, or the other way round."""
+        n = len(self.table.layout.columns)
+        for x, y in itertools.permutations(range(n), 2):
+            if abs(x - y) > 8:
+                continue
+            for weight in (1 << 8, 1 << 16, 1 << 32):
+                for sign in (1, -1):
+                    main = self.rows.copy()
+                    main[x], main[y] = col.add_(main[x], sign * weight % P), col.add_(main[y], -sign % P)
+                    yield main, np.arange(main.shape[1]), f"carry between {x} and {y}"
+
+    def mixtures(self) -> Iterator[tuple[Any, Any, str]]:
+        """Selectors and bits that are none, but give the same operation number and sum."""
+        lay = self.table.layout
+        form = next((i.entries[1] for i in lay.interactions if i.bus == ROM), None)
+        weights = [] if form is None else [(k, w, int(lay.kinds[k] == "selector")) for k, w in form.terms.items()]
+        for (i, a, x), (j, b, y), (k, c, z) in itertools.combinations(weights, 3):
+            change = (b * z - c * y, c * x - a * z, a * y - b * x)
+            common = math.gcd(*change)
+            for sign in (1, -1):
+                main = self.rows.copy()
+                for at, d in zip((i, j, k), change, strict=True):
+                    main[at] = col.add_(main[at], sign * d // max(common, 1) % P)
+                yield main, np.arange(main.shape[1]), f"mixture of {i}, {j}, {k}"
+
+    def repairs(self, main: Any, base: Any, broken: Any) -> Iterator[tuple[Any, Any, str]]:
+        for r, (name, e) in enumerate(self.table.layout.constraints):
+            bad = np.flatnonzero(broken[r])
+            if len(bad):
+                for k, following in e.columns():
+                    if not following:
+                        yield from self.solved(main[:, bad], base[bad], e, k, name)
+        for r, (_, i) in enumerate(self.lookups, len(self.table.layout.constraints)):
+            bad = np.flatnonzero(broken[r])
+            if len(bad) and i.bus.name in ("MSB", "AND", "POW"):
+                yield from self.looked_up(main[:, bad], base[bad], i)
+
+    def solved(self, main: Any, base: Any, e: Any, k: int, name: str) -> Iterator[tuple[Any, Any, str]]:
+        """Column k such that the constraint holds, where it is linear in k."""
+        def at(x: Any) -> Any:
+            other = main.copy()
+            other[k] = x
+            trace = self.trace(other)
+            return np.broadcast_to(_evaluate(trace, e, (), {}), (trace.height,))[:main.shape[1]]
+
+        zero, one, two = (at(np.uint64(v)) for v in range(3))
+        slope, label = col.sub_(one, zero), f"{self.table.layout.columns[k]} by {name}"
+        bend = col.sub_(col.sub_(two, one), slope)
+        for c in np.flatnonzero(bend)[:ROOTS]:  # a x^2 + b x + zero, where 2 a = bend
+            a = int(bend[c]) * HALF % P
+            for x in roots(a, int(slope[c]) - a, int(zero[c])):
+                other = main[:, [c]].copy()
+                other[k] = x
+                yield other, base[[c]], label
+        linear = (slope != 0) & (bend == 0)
+        if linear.any():
+            other = main[:, linear].copy()
+            other[k] = col.mul_(col.sub_(0, zero), col.inverse(slope))[linear]
+            yield other, base[linear], label
+
+    def looked_up(self, main: Any, base: Any, i: Interaction) -> Iterator[tuple[Any, Any, str]]:
+        """The later entries as the first ones demand, if they are columns."""
+        e, _ = tuples(self.trace(main), i)
+        v = [e[:main.shape[1], k] for k in range(e.shape[1])]
+        power = np.uint64(1) << (v[0] & np.uint64(31))
+        wanted = {"MSB": {1: v[0] >> np.uint64(15)}, "AND": {2: v[0] & v[1]} if len(v) > 2 else {},
+                  "POW": {1: power, 2: v[0] >> np.uint64(5)}}[i.bus.name]
+        other, names = main.copy(), []
+        for entry, value in wanted.items():
+            form = i.entries[entry]
+            if len(form.terms) == 1:
+                ((k, w),) = form.terms.items()
+                other[k] = col.mul_(col.sub_(value % P, form.constant), pow(w, -1, P))
+                names.append(self.table.layout.columns[k])
+        yield other, base, f"{', '.join(names)} by {i.bus.name}"
+
+    # ------------------------------------------------------------ search
+
+    def run(self, depth: int = DEPTH, width: int = WIDTH) -> None:
+        """Fill ``found``."""
+        rng = np.random.default_rng(1)
+        todo = [(m, b, [how] * m.shape[1]) for m, b, how in self.starts()]
+        seen: set[bytes] = set()
+        for level in range(depth + 1):
+            main = np.concatenate([m for m, _, _ in todo], axis=1)
+            base, how = np.concatenate([b for _, b, _ in todo]), [h for _, _, hs in todo for h in hs]
+            broken = self.broken(main, base)
+            count = broken.sum(axis=0)
+            for c in np.flatnonzero(count == 1):
+                self.found.setdefault(self.rules()[int(np.argmax(broken[:, c]))], how[c])
+            missing = [k for k, n in enumerate(self.rules()) if n not in self.found]
+            if level == depth or not missing:
+                return
+            useful = np.flatnonzero((count > 1) & (count <= 6) & broken[missing].any(axis=0))
+            fresh = [c for c in useful if (key := main[:, c].tobytes()) not in seen and not seen.add(key)]
+            if len(fresh) > width:
+                fresh = list(rng.choice(fresh, width, replace=False))
+            if not fresh:
+                return
+            index = np.array(sorted(fresh))
+            # what must stay broken is left alone: repairs of the others
+            todo = []
+            for m, b, h in self.repairs(main[:, index], base[index], broken[:, index]):
+                todo.append((m, b, [h] * m.shape[1]))
+            if not todo:
+                return
+
+
+def survivors(table: Chip) -> list[str]:
+    """Rules of a table whose loss the battery does not notice."""
+    search = Search(table, rows_of(table))
+    search.run()
+    return [r for r in search.rules() if r not in search.found]
+
+
+if __name__ == "__main__":
+    import time
+
+    for t in machine().tables:
+        if t.layout.fixed_count or t.name in ("FIN", "INPUT", "KROUND") or (sys.argv[1:] and t.name not in sys.argv[1:]):
+            continue
+        start = time.time()
+        rest = survivors(t)
+        print(f"{t.name:8} {time.time() - start:5.1f} s  {', '.join(rest) or '-'}", flush=True)
