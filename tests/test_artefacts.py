@@ -20,8 +20,7 @@ from tailbite.demo import collatz
 from tailbite.stark.params import preset
 from tailbite.stark.verifier import check_words
 
-TOOLS = Path(__file__).parent / "tools"
-sys.path.insert(0, str(TOOLS))
+sys.path.insert(0, str(Path(__file__).parent / "tools"))
 import regenerate
 from regenerate import COMMITTED, SHAPES, Manifest, proof_file, refusal
 
@@ -181,6 +180,6 @@ def test_other_pythons_build_the_same() -> None:
     sources = Path(__file__).parent.parent / "src"
     for python in found:
         environment = {**os.environ, "PYTHONPATH": str(sources), "PYTHONHASHSEED": "7"}
-        done = subprocess.run([python, TOOLS / "regenerate.py", "--check"], env=environment, capture_output=True,
-                              text=True)
+        command = [python, regenerate.__file__, "--check"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

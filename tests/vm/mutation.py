@@ -22,8 +22,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from assembler import asm, call, elf, halt, li
-from attacks import TIMES
+from assembler import BRANCHES, R_TYPE, SHIFTS, asm, call, elf, halt, li
+from attacks import FIELDS, M64, TIMES
 from tables.harness import _lookup_holds
 from test_attacks import ARITHMETIC
 from test_attacks_machine import CALLS, KECCAK, MEMORY
@@ -35,50 +35,93 @@ from tailbite.air.table import Bus, Interaction
 from tailbite.field import P
 from tailbite.program import Program
 from tailbite.vm.buses import RAM, RANGE_BUSES, REG, ROM
-from tailbite.vm.chip import Chip
-from tailbite.vm.executor import execute
+from tailbite.vm.chip import Chip, Rows
+from tailbite.vm.executor import Execution, execute
+from tailbite.vm.isa import compute
 from tailbite.vm.machine import machine
-from tailbite.vm.trace import fill
+from tailbite.vm.ops import LOADS, OPS_OF_TABLE, STORES, WIDTH, Op, Table
+from tailbite.vm.trace import LogRows, fill
 
 DELTAS = (1, -1, 2, 1 << 8, 1 << 16, -(1 << 16), 1 << 32, -(1 << 32), pow(2, -1, P), pow(8, -1, P), pow(1 << 32, -1, P))
+CALL_TABLES = {Table.HALT, Table.COMMIT, Table.PRINT, Table.CYCLES, Table.KCALL}
 HALF = pow(2, -1, P)
-DEPTH, WIDTH, ROOTS = 4, 1500, 6
+DEPTH, BREADTH, ROOTS = 5, 1500, 60
 
 
 # ---------------------------------------------------------------- honest rows
 
 
 def mixed() -> Program:
-    """Loads and stores at all offsets, with bytes of both signs, and REFRESH."""
+    """Operations on operands that agree in one limb, are small, or have signs; accesses at all offsets; REFRESH."""
     data = bytes((37 * k + 129) % 256 for k in range(64))
-    words = [*li(8, 0x20000), *li(9, (-0x1234567) & 2**64 - 1), *li(12, 9000), asm("addi", 12, 12, -1), asm("bne", 12, 0, -4)]
+    words = [*li(8, 0x20000), *li(9, (-0x1234567) & M64), *li(14, 3), *li(15, 5), *li(16, (7 << 32) + 3),
+             *li(12, 9000), asm("addi", 12, 12, -1), asm("bne", 12, 0, -4)]
     for k in range(9):
         words += [asm(n, 5, 8, k) for n in ("lb", "lbu", "lh", "lhu", "lw", "lwu", "ld")]
         words += [asm(n, 9, 8, 16 + k) for n in ("sb", "sh", "sw", "sd")]
-        words += [asm(n, 6, 9, 5) for n in ("div", "rem", "divw", "remuw", "mulh", "mulhsu", "sra", "srlw", "sraw")]
-        words += [asm(n, 6, 5, 9) for n in ("divu", "remw", "mulw", "sll", "slt", "sltu", "addw", "subw", "sub")]
-        words += [asm("addiw", 10, 9, 77), asm("beq", 5, 5, 4), asm("bge", 9, 5, 4), asm("bgeu", 5, 9, 4)]
-        words += [asm("slliw", 11, 9, k + 1), asm("srliw", 11, 9, k + 1), asm("and", 11, 9, 5), asm("xor", 11, 10, 9)]
-    return Program.from_elf(elf([*words, *call(64, 1, 0x20001, 3), *halt()], {0x20000: data}))
+        words += [asm(n, x, y, 4) for n in BRANCHES for x, y in ((9, 5), (5, 9), (16, 14), (14, 15), (5, 5))]
+        for x, y in ((9, 5), (14, 15), (5, 14), (16, 14), (9, 9)):
+            words += [asm(n, 6, x, y) for n in R_TYPE]
+        words += [asm(n, 6, 9, 77 * k - 300) for n in ("addi", "addiw", "slti", "sltiu", "andi", "ori", "xori")]
+        words += [asm(n, 6, 9, 3 * k + 1) for n in SHIFTS]
+    return Program.from_elf(elf([*words, *call(64, 1, 0x20001, 13), *halt()], {0x20000: data}))
 
 
 @cache
-def honest() -> list[Trace]:
-    """Tables of some runs."""
-    out = [t for s in (ARITHMETIC, MEMORY, CALLS, KECCAK) for t in s.honest()._traces()]
+def honest() -> list[tuple[Trace, dict[str, Any]]]:
+    """Tables of some runs, and what those of instructions recorded of their rows in use."""
+    out = []
+    samples = [s.honest() for s in (ARITHMETIC, MEMORY, CALLS, KECCAK)]
+    runs = [(w.execution, w._traces()) for w in samples]
     for p in (everything(), mixed()):
-        out += fill(execute(p.image), p.image, b"").traces(p.image)
+        run = execute(p.image)
+        runs.append((run, fill(run, p.image, b"").traces(p.image)))
+    for run, traces in runs:
+        out += [(t, recorded(run, t)) for t in traces]
     return out
 
 
-def rows_of(table: Chip, count: int = 36) -> Any:
-    """Columns of rows in use, varied, and of one row of padding; shape (columns, rows)."""
-    main = np.concatenate([t.main for t in honest() if t.table is table], axis=1)
+def recorded(run: Execution, t: Trace) -> dict[str, Any]:
+    """Fields of the log for the rows of a table, shape (rows,)."""
+    if t.table.name not in set(Table) - CALL_TABLES:
+        return {}
+    ts = t.main[t.table.column_index("ts")]
+    rows = LogRows(run.log, run.rom, np.minimum(np.searchsorted(run.log.ts, ts), len(run.log) - 1))
+    return {k: getattr(rows, k) for k in FIELDS}
+
+
+def rows_of(table: Chip, count: int = 48) -> tuple[Any, dict[str, Any]]:
+    """Columns of rows in use, varied, and then one row of padding, shape (columns, rows); and what was recorded."""
+    parts = [(t.main, r) for t, r in honest() if t.table is table]
+    main = np.concatenate([m for m, _ in parts], axis=1)
+    log = {k: np.concatenate([r[k] for _, r in parts]) for k in parts[0][1]}
     names = [c.name for c in table.declared if c.kind == "selector"]
     chosen = [np.flatnonzero(main[table.column_index(n)] == 1) for n in names]
-    each = max(2, count // len(names))
-    index = np.concatenate([c[np.linspace(0, len(c) - 1, min(each, len(c))).astype(int)] for c in chosen])
-    return np.concatenate([main[:, np.unique(index)], np.zeros((len(main), 1), np.uint64)], axis=1)
+    each = max(6, count // len(names))
+    index = np.unique(np.concatenate([c[np.linspace(0, len(c) - 1, min(each, len(c))).astype(int)] for c in chosen]))
+    padding = np.zeros((len(main), 1), np.uint64)
+    return np.concatenate([main[:, index], padding], axis=1), {k: v[index] for k, v in log.items()}
+
+
+def misplaced(table: Chip) -> Any:
+    """Rows of the general table for misaligned accesses, filled in the table for aligned ones."""
+    other, names = {"LBH": ("MLOAD", ("LH", "LHU")), "SBH": ("MSTORE", ("SH",))}.get(table.name, ("", ()))
+    if not other:
+        return np.zeros((table.layout.main_count, 0), np.uint64)
+    _, log = rows_of(next(t for t in machine().tables if t.name == other))
+    which = np.isin(log["op"], [int(Op[n]) for n in names])
+    return table.witness(Rows(**{k: v[which] for k, v in log.items()}), int(which.sum()))
+
+
+def result(op: int, a: int, b: int, imm: int, m0: int, m1: int) -> int:
+    """What an instruction yields on these operands and dwords of memory."""
+    if op in STORES:
+        return b
+    if op in LOADS:
+        bits = 8 * WIDTH[Op(op)]
+        x = (m0 | m1 << 64) >> 8 * (a + imm & 7) & (1 << bits) - 1
+        return (x - (x >> bits - 1 << bits) if op in (Op.LB, Op.LH, Op.LW) else x) & M64
+    return int(compute(op, a, b, imm)) if op != Op.JALR else 0
 
 
 def root(x: int) -> int | None:
@@ -126,7 +169,9 @@ class Search:
 
     table: Chip
     rows: Any
+    log: dict[str, Any]
     found: dict[str, str] = field(default_factory=dict)  # rule: how it was isolated
+    rng: Any = field(default_factory=lambda: np.random.default_rng(1))
 
     def trace(self, main: Any) -> Trace:
         extra = -main.shape[1] % 8
@@ -182,6 +227,8 @@ class Search:
             if name.split(".")[0] in TIMES:
                 late[k] = col.add_(late[k], 4)
         yield late, everywhere, "time + 4"
+        yield from self.one_hots()
+        yield from self.as_if()
         selectors = [table.column_index(c.name) for c in table.declared if c.kind == "selector"]
         bits = selectors + [k for k, kind in enumerate(table.layout.kinds) if kind == "bit"]
         for x in selectors:
@@ -198,10 +245,40 @@ class Search:
             if abs(x - y) > 8:
                 continue
             for weight in (1 << 8, 1 << 16, 1 << 32):
-                for sign in (1, -1):
+                for unit in (1, -1, pow(weight, -1, P), -pow(weight, -1, P)):
                     main = self.rows.copy()
-                    main[x], main[y] = col.add_(main[x], sign * weight % P), col.add_(main[y], -sign % P)
+                    main[x], main[y] = col.add_(main[x], unit * weight % P), col.add_(main[y], -unit % P)
                     yield main, np.arange(main.shape[1]), f"carry between {x} and {y}"
+
+    def one_hots(self) -> Iterator[tuple[Any, Any, str]]:
+        """Units 1, 1, -1 in the place of a single one."""
+        for c in self.table.declared:
+            if c.kind == "bit" and c.count == 8:
+                at = self.table.column_index(f"{c.name}.0")
+                for i, j, k in itertools.product(range(8), repeat=3):
+                    if i < j and k not in (i, j):
+                        main = self.rows.copy()
+                        main[at:at + 8] = 0
+                        main[[at + i, at + j, at + k]] = np.array([[1], [1], [P - 1]], np.uint64)
+                        yield main, np.arange(main.shape[1]), f"{c.name} = {i} + {j} - {k}"
+
+    def as_if(self) -> Iterator[tuple[Any, Any, str]]:
+        """Rows of other operations or operands than those of the program and the registers."""
+        if not self.log:
+            return
+        n = len(self.log["ts"])
+        for op in OPS_OF_TABLE[Table(self.table.name)]:
+            for name in ("op", "a", "b", "i0", "i1"):
+                log = self.log | {"op": np.full(n, int(op), np.uint64)} if name == "op" else dict(self.log)
+                for change in (0,) if name == "op" else (1, 1 << 20, 1 << 31):
+                    other = log if name == "op" else log | {name: log[name] ^ np.uint64(change)}
+                    imm = other["i0"] | other["i1"] << np.uint64(32)
+                    r = [result(*map(int, x)) for x in zip(other["op"], other["a"], other["b"], imm, other["m0"],
+                                                           other["m1"], strict=True)]
+                    rows = Rows(**other | {"r": np.array(r, np.uint64)})
+                    yield self.table.witness(rows, n), np.arange(n), f"{name} of another row"
+                if name != "op" and op != OPS_OF_TABLE[Table(self.table.name)][0]:
+                    break
 
     def mixtures(self) -> Iterator[tuple[Any, Any, str]]:
         """Selectors and bits that are none, but give the same operation number and sum."""
@@ -240,7 +317,7 @@ class Search:
         zero, one, two = (at(np.uint64(v)) for v in range(3))
         slope, label = col.sub_(one, zero), f"{self.table.layout.columns[k]} by {name}"
         bend = col.sub_(col.sub_(two, one), slope)
-        for c in np.flatnonzero(bend)[:ROOTS]:  # a x^2 + b x + zero, where 2 a = bend
+        for c in self.rng.permutation(np.flatnonzero(bend))[:ROOTS]:  # a x^2 + b x + zero, where 2 a = bend
             a = int(bend[c]) * HALF % P
             for x in roots(a, int(slope[c]) - a, int(zero[c])):
                 other = main[:, [c]].copy()
@@ -270,9 +347,8 @@ class Search:
 
     # ------------------------------------------------------------ search
 
-    def run(self, depth: int = DEPTH, width: int = WIDTH) -> None:
+    def run(self, depth: int = DEPTH, width: int = BREADTH) -> None:
         """Fill ``found``."""
-        rng = np.random.default_rng(1)
         todo = [(m, b, [how] * m.shape[1]) for m, b, how in self.starts()]
         seen: set[bytes] = set()
         for level in range(depth + 1):
@@ -285,14 +361,12 @@ class Search:
             missing = [k for k, n in enumerate(self.rules()) if n not in self.found]
             if level == depth or not missing:
                 return
-            useful = np.flatnonzero((count > 1) & (count <= 6) & broken[missing].any(axis=0))
-            fresh = [c for c in useful if (key := main[:, c].tobytes()) not in seen and not seen.add(key)]
-            if len(fresh) > width:
-                fresh = list(rng.choice(fresh, width, replace=False))
+            hopeful = np.flatnonzero((count >= 1) & (count <= 7))
+            order = np.lexsort((self.rng.random(len(hopeful)), count[hopeful], ~broken[missing][:, hopeful].any(axis=0)))
+            fresh = [c for c in hopeful[order] if (key := main[:, c].tobytes()) not in seen and not seen.add(key)][:width]
             if not fresh:
                 return
-            index = np.array(sorted(fresh))
-            # what must stay broken is left alone: repairs of the others
+            index = np.array(fresh)
             todo = []
             for m, b, h in self.repairs(main[:, index], base[index], broken[:, index]):
                 todo.append((m, b, [h] * m.shape[1]))
@@ -302,7 +376,8 @@ class Search:
 
 def survivors(table: Chip) -> list[str]:
     """Rules of a table whose loss the battery does not notice."""
-    search = Search(table, rows_of(table))
+    rows, log = rows_of(table)
+    search = Search(table, np.concatenate([rows, misplaced(table)], axis=1), log)
     search.run()
     return [r for r in search.rules() if r not in search.found]
 

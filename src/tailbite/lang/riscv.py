@@ -113,15 +113,18 @@ ecall = _Ecall()
 class _Mark:
     """``mark(phase)``: here a phase of the program begins, an IntEnum member from 1 to 2047. Only a profile sees it.
 
+    In a helper, which is no @function, ``near`` must be one of its values: without it the mark would be lost.
     On guests a call of ``slti x0, x0, phase; ret``, placed as data under the name ``phase.NAME``: LLVM knows nothing
     of what it does, so the mark stays where it is, in every copy of the code. Elsewhere nothing.
     """
 
-    def __call__(self, phase: IntEnum) -> None:
+    def __call__(self, phase: IntEnum, near: Any = None) -> None:
         if not 1 <= phase <= _LAST_MARK:
             raise CompileError(f"a phase is a number from 1 to {_LAST_MARK}, not {int(phase)}")
+        if isinstance(near, Value):
+            self.emit_with_builder(near.b, phase)
 
-    def emit_with_builder(self, b: Builder, phase: IntEnum) -> None:
+    def emit_with_builder(self, b: Builder, phase: IntEnum, near: Any = None) -> None:
         self(phase)
         if b.traps_to == "riscv":
             name = f'@"phase.{phase.name.lower()}"'

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..lang import Slice, function, u32, u64
 from .elf import Image
-from .ops import SINK, Op
+from .ops import Op
 
 MAX_DEPTH = 1024  # frames of a stack; deeper calls count as frames of that depth
 MAX_NODES = 1 << 22
@@ -33,6 +33,7 @@ MARK = "phase."  # what the symbol of a mark begins with
 ROOT_KEY = (1 << 64) - 1
 MASK32 = (1 << 32) - 1
 MARK_MASK, MARK_WORD = 0x800FFFFF, 0x00002013  # slti x0, x0, n >= 0
+JAL = 0x6F
 
 # words of the state
 NODE = 0  # of the last instruction
@@ -175,8 +176,7 @@ def functions_of(image: Image) -> tuple[tuple[str, ...], NDArray[np.uint64]]:
 
 def _steps(image: Image) -> NDArray[np.uint64]:
     rom = image.rom
-    jal = (rom.op == Op.CONST) & (rom.s1 != rom.pc + np.uint64(4))
-    jalr = rom.op == Op.JALR
+    jal, jalr = _words(image) & np.uint64(0x7F) == JAL, rom.op == Op.JALR
     links = (rom.rd == 1) | (rom.rd == 5)
     back = jalr & ((rom.s1 == 1) | (rom.s1 == 5)) & ~(links & (rom.rd == rom.s1))
     flags = (np.where(links & (jal | jalr), np.uint64(CALLS), np.uint64(0))
@@ -185,12 +185,15 @@ def _steps(image: Image) -> NDArray[np.uint64]:
     return functions_of(image)[1] | flags | _marks(image) << np.uint64(MARK_AT)
 
 
+def _words(image: Image) -> NDArray[np.uint64]:
+    """The word of each row of the ROM."""
+    return image.code.word[np.searchsorted(image.code.pc, image.rom.pc)].astype(np.uint64)
+
+
 def _marks(image: Image) -> NDArray[np.uint64]:
     """The phase that begins at each row of the ROM, 0 for none."""
-    rom = image.rom
-    words = image.code.word[np.searchsorted(image.code.pc, rom.pc)].astype(np.uint64)
-    marks = (rom.rd == SINK) & (words & np.uint64(MARK_MASK) == MARK_WORD)
-    return np.where(marks, words >> np.uint64(20), np.uint64(0))
+    words = _words(image)
+    return np.where(words & np.uint64(MARK_MASK) == MARK_WORD, words >> np.uint64(20), np.uint64(0))
 
 
 def phase_names(image: Image) -> dict[int, str]:
