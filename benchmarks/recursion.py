@@ -15,6 +15,7 @@ The counts are exact and the same on every machine; only the times depend on thi
 from __future__ import annotations
 
 import argparse
+import os
 import struct
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ from pathlib import Path
 from prove import describe_machine
 
 from tailbite import Program, Proof
+from tailbite.program import MemoryLimit
 from tailbite.recursion import recursion_program, verifier_input
 from tailbite.vm.calltree import MARK, Stack
 
@@ -62,8 +64,17 @@ def main() -> None:
         for name in options.programs:
             elf, data = PROGRAMS[name]
             began = time.perf_counter()
-            inner = Program.from_elf(elf()).prove(data, preset, allow_insecure=True)
+            try:
+                inner = Program.from_elf(elf()).prove(data, preset, allow_insecure=True, max_memory=available())
+            except MemoryLimit as e:
+                print(f"  {name}: {e}")
+                continue
             measure(name, inner, guest, time.perf_counter() - began, options.functions)
+
+
+def available() -> int:
+    """Bytes of memory that a proof may take: four fifths of what is free now."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") // 5 * 4
 
 
 def measure(name: str, inner: Proof, guest: Program, proved: float, functions: int) -> None:

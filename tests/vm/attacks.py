@@ -16,18 +16,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from assembler import BASE, elf
 
-from tailbite.air.check import check, tuples
+from tailbite.air.check import Trace, check, tuples
 from tailbite.air.table import Bus, Table
 from tailbite.field import P
 from tailbite.program import Program
 from tailbite.proof import Proof, VerificationError, verify
 from tailbite.stark.params import preset
 from tailbite.stark.prove import prove as prove_words
-from tailbite.vm.buses import RAM, REG, ROM
+from tailbite.vm.buses import AND, B2, KRC, MSB, POW, R16, RAM, REG, ROM
 from tailbite.vm.chip import Rows
 from tailbite.vm.executor import Execution, execute
 from tailbite.vm.machine import machine, verifier_terms
-from tailbite.vm.trace import Filled, LogRows, _count_lookups, fill
+from tailbite.vm.tables.krc import Krc
+from tailbite.vm.tables.lut import Lut
+from tailbite.vm.tables.pow import Pow
+from tailbite.vm.trace import Filled, LogRows, fill
 
 M32, M64 = 2**32 - 1, 2**64 - 1
 FIELDS = ("pc", "op", "rd", "s1", "s2", "i0", "i1", "ts", "a", "b", "r", "o", "ta", "tb", "td", "m0", "m1", "tm0",
@@ -170,10 +173,11 @@ class Witness:
                 if i.bus == bus and not final:
                     e, m = tuples(t, i)
                     for k in np.flatnonzero(m):
-                        left[tuple(map(int, e[k]))] += int(m[k]) if m[k] < P // 2 else int(m[k]) - P
+                        left[tuple(map(int, e[k]))] += int(m[k])
         by_key: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for message, count in sorted(left.items()):
-            by_key.setdefault(message[:len(bus.fields) - 3], []).extend([message[-3:]] * count)
+            if count % P == 1:
+                by_key.setdefault(message[:len(bus.fields) - 3], []).append(message[-3:])
         return by_key
 
     def settle(self) -> None:
@@ -186,9 +190,9 @@ class Witness:
                     t, lo, hi = left[key].pop()
                     part.put(row, tf=t, v__lo=lo, v__hi=hi)
         self._count_executions()
-        for label in ("m_and", "m_b2", "m_r16", "m_msb"):
-            self["LUT"][label][:] = 0
-        _count_lookups(self.columns, map)
+        for (name, label), counts in lookups(self._traces()).items():
+            if counts.any() or self.slot(name) in self.columns:
+                self[name][label][:] = counts
 
     def _count_executions(self) -> None:
         rom = self.program.image.rom
@@ -200,8 +204,8 @@ class Witness:
                 if i.bus == ROM and not i.lookup_table:
                     e, m = tuples(t, i)
                     for k in np.flatnonzero(m):
-                        if tuple(map(int, e[k])) in row_of:
-                            self["ROM"]["m"][row_of[tuple(map(int, e[k]))]] += np.uint64(P - int(m[k]))
+                        if (row := row_of.get(tuple(map(int, e[k])))) is not None:
+                            self["ROM"].put(row, m=int(self["ROM"]["m"][row]) - int(m[k]))
 
     # ------------------------------------------------------------ verdicts
 
@@ -219,6 +223,26 @@ class Witness:
     def verdict(self) -> str:
         """"" if the proof is accepted, else the category of the error."""
         return verdict(self.proof(), self.program)
+
+
+OFFERS = {AND: (Lut, "m_and"), B2: (Lut, "m_b2"), R16: (Lut, "m_r16"), MSB: (Lut, "m_msb"), POW: (Pow, "m"),
+          KRC: (Krc, "m")}
+
+
+def lookups(traces: Iterable[Trace]) -> dict[tuple[str, str], Any]:
+    """How often the rows of each lookup table are asked for, by table and column; fractions of requests add up."""
+    out = {}
+    for bus, (table, label) in OFFERS.items():
+        counts = [0] * table.fixed_columns().shape[1]
+        for t in traces:
+            for i in t.table.layout.interactions:
+                if i.bus == bus and not i.lookup_table:
+                    e, m = tuples(t, i)
+                    for row, request in zip(table.row_of(bus, e.T), m, strict=True):
+                        if row >= 0:
+                            counts[row] -= int(request)
+        out[table.name, label] = np.array([c % P for c in counts], np.uint64)
+    return out
 
 
 def verdict(words: Any, program: Program | bytes) -> str:

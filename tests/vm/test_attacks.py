@@ -108,6 +108,24 @@ def a06_two_operations_at_once(w: Witness) -> None:
     part.put(row, fa=1, fx=1, fo=0)
 
 
+@ATTACKS.on(ARITHMETIC, "ADDSUB.sub.bit", "ADDSUB.flag.sum")
+def a06_two_half_rows(w: Witness) -> None:
+    """Half of SUB has the number of ADD, 2 / 2 = 1, and two halves take and give whole messages."""
+    part, row = w.rewrite("add", op=Op.SUB, r=A - B)
+    part.put(row, sub=HALF)
+    other = part.free_row()
+    part.main[:, other] = part.main[:, row]
+
+
+@ATTACKS.on(ARITHMETIC, "SHR.w.bit")
+def a06_word_form_that_is_no_bit(w: Witness) -> None:
+    """srl - 2 is the number of sll; by 0 it yields three times the high limb, less 2 M if bit 31 is set."""
+    part, row = w.rewrite("sll0", op=Op.SRL)
+    low, high = limbs(A, 2, 32)
+    high = 3 * high - 2 * M32 * (low >> 31)
+    part.put(row, w=-2, u__hi=high, r__hi=high, xh=0, xl=3 * (A >> 32) - 2 * (A & M32))
+
+
 @ATTACKS.on(ARITHMETIC, "ROM", "EXEC", "REG", "R16", "...")
 def a07_padding_row_in_use(w: Witness) -> None:
     w["ADDSUB"].put(31, add=1)

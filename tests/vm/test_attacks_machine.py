@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from assembler import ECALL, asm, call, halt, li
+from assembler import ECALL, asm, halt, li
 from attacks import M32, M64, Attacks, Sample, Witness, limbs
 
 from tailbite.field import P
@@ -25,17 +25,18 @@ MEMORY = Sample(
     ("old", li(29, 5)), ("new", li(29, 77)), ("use", asm("add", 5, 29, 0)),
     ("ld", asm("ld", 12, 8, 0x40)), ("odd", asm("ld", 6, 8, 0x81)), ("cross", asm("lw", 7, 8, 0xA6)),
     ("lw", asm("lw", 14, 8, 0xC0)), ("sb", asm("sb", 28, 9, 0)), ("sw", asm("sw", 28, 9, 0x44)),
-    ("sd", asm("sd", 28, 13, 0)), ("input", asm("ld", 15, 16, 8)), ("free", asm("ld", 18, 19, 0)),
-    ("target", asm("ld", 20, 16, 16)), ("jalr", asm("jalr", 21, 20, 0)), ("landing", li(22, 1)), halt(),
-    data={DATA: bytes(range(1, 0xD1))})
+    ("sd", asm("sd", 28, 13, 0)), ("store", asm("sw", 28, 9, 0x86)), ("input", asm("ld", 15, 16, 8)),
+    ("free", asm("ld", 18, 19, 0)), ("target", asm("ld", 20, 16, 16)), ("jalr", asm("jalr", 21, 20, 0)),
+    ("landing", li(22, 1)), halt(), data={DATA: bytes(range(1, 0xD1))})
 MEMORY.private_input = bytes(range(0x10, 0x1C)) + MEMORY.labels["landing"].to_bytes(8, "little") + b"end"
 
 CALLS = Sample(
-    li(8, DATA), call(1, DATA, 2), ("nop", asm("addi", 0, 0, 0)), call((-32) & M64),
-    li(10, 1), li(11, DATA), li(12, 5), li(17, 64), ("commit", ECALL), ("after", li(5, 1)), ("then", li(6, 2)),
-    ("code", li(10, 0)), ("number", li(17, 93)), ("halt", ECALL), data={DATA: b"abcdefgh"})
+    li(8, DATA), ("a7 print", li(17, 1)), ("print", ECALL), ("nop", asm("addi", 0, 0, 0)),
+    ("a7 cycles", li(17, -32)), ("cycles", ECALL), ("stream", li(10, 1)), li(11, DATA), li(12, 5),
+    ("a7 commit", li(17, 64)), ("commit", ECALL), ("after", li(5, 1)), ("then", li(6, 2)),
+    ("code", li(10, 0)), ("a7 halt", li(17, 93)), ("halt", ECALL), data={DATA: b"abcdefgh"})
 
-KECCAK = Sample(li(10, DATA), li(17, (-2) & M64), ("keccak", ECALL), halt(), data={DATA: bytes(range(200))})
+KECCAK = Sample(li(10, DATA), ("a7 keccak", li(17, -2)), ("keccak", ECALL), halt(), data={DATA: bytes(range(200))})
 
 
 def key(address: int) -> tuple[int, int]:
@@ -57,6 +58,12 @@ def a10_store_lost(w: Witness) -> None:
 def a16_fraction_of_a_limb(w: Witness) -> None:
     """w = 0x8000 as 0x6000 + 2^16 / 8."""
     w["FIN"].put(w["FIN"].main.shape[1] - 1 - list(w["FIN"]["w"][::-1]).index(FREE // 8), u1=EIGHTH)
+
+
+@ATTACKS.on(MEMORY, "R16")
+def a16_key_beyond_the_last(w: Witness) -> None:
+    """(1, 2^29) is another name of (2, 0)."""
+    w.touch(add=[(1, 1 << 29, 1)])
 
 
 @ATTACKS.on(MEMORY, "RAM")
@@ -138,6 +145,32 @@ def a37_second_key_that_does_not_exist(w: Witness) -> None:
     w.touch(add=[(1, (key(DATA + 0xA8)[1] - 2**29) % P, 1)])
 
 
+@ATTACKS.on(MEMORY, "MSTORE.cross")
+def a37_second_dword_not_stored(w: Witness) -> None:
+    part, row = w.at("store")
+    part.put(row, c2=0)
+    w.touch(remove=[key(ZEROS + 0x88)])
+
+
+def idle_access(w: Witness, name: str) -> None:
+    """A row of padding accesses a dword, at a time of its own choice, in the name of no instruction."""
+    part, at, late = w[name], key(ZEROS), w.ts("landing") + 100
+    row, last = part.free_row(), w.ts("sb") + 2
+    part.put(row, c2=1, ts=late, w=at[1] - 1, a__lo=8 * (at[1] - 1), v__8=5, tm__1=last, dm__1=late + 1 - last)
+    if name == "MSTORE":
+        part.put(row, n__2=5)
+
+
+@ATTACKS.on(MEMORY, "MLOAD.second")
+def a07_padding_row_loads(w: Witness) -> None:
+    idle_access(w, "MLOAD")
+
+
+@ATTACKS.on(MEMORY, "MSTORE.second")
+def a07_padding_row_stores(w: Witness) -> None:
+    idle_access(w, "MSTORE")
+
+
 # ---------------------------------------------------------------- private input
 
 
@@ -181,6 +214,11 @@ def a30_hole_between_rows(w: Witness) -> None:
 @ATTACKS.on(MEMORY, "INPUT.k.4")
 def a30_hole_in_a_row(w: Witness) -> None:
     w["INPUT"].put(3, k=[1, 1, 0, 0, 1, 0, 0, 0], v__2=0, v__4=9)
+
+
+@ATTACKS.on(MEMORY, "INPUT.k.1.bit")
+def a30_byte_in_use_twice(w: Witness) -> None:
+    w["INPUT"].put(3, k=[1, 2, 0, 0, 0, 0, 0, 0], v=[ord("e")] + [0] * 7)
 
 
 # ---------------------------------------------------------------- order
@@ -270,7 +308,7 @@ def constant(w: Witness, label: str, value: int) -> None:
     """The program loads another constant at ``label``, and so does the run, which was not made for it."""
     part, row = w.at(label)
     w.program = w.sample.program(**{label: asm("addi", int(part["rd"][row]), 0, value)})
-    part.put(row, k=value)
+    part.put(row, k=value & M64)
 
 
 @ATTACKS.on(CALLS, "REG")
@@ -280,12 +318,31 @@ def a25_exit_code(w: Witness) -> None:
 
 @ATTACKS.on(CALLS, "REG")
 def a25_panic(w: Witness) -> None:
-    constant(w, "number", 2)
+    constant(w, "a7 halt", 2)
 
 
 @ATTACKS.on(CALLS, "REG")
-def a25_unknown_call(w: Witness) -> None:
-    constant(w, "number", 94)
+def a25_other_stream(w: Witness) -> None:
+    constant(w, "stream", 2)
+
+
+def enter_calls(sample: Sample, call: str) -> None:
+    """A call that the program does not make: another number in a7, or no ECALL where it would be."""
+    @ATTACKS.on(sample, "REG")
+    def unknown(w: Witness) -> None:
+        constant(w, f"a7 {call}", 94)
+
+    @ATTACKS.on(sample, "ROM")
+    def missing(w: Witness) -> None:
+        w.program = w.sample.program(**{call: asm("addi", 0, 0, 0)})
+
+    ATTACKS[f"a25_unknown_call_as_{call}"], ATTACKS[f"a31_{call}_without_ecall"] = (
+        ATTACKS.pop("unknown"), ATTACKS.pop("missing"))
+
+
+for name in ("print", "cycles", "commit", "halt"):
+    enter_calls(CALLS, name)
+enter_calls(KECCAK, "keccak")
 
 
 @ATTACKS.on(CALLS, "COM")

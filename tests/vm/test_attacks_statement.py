@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attacks import FAST, Witness, verdict
+from attacks import FAST, Witness, lookups, verdict
 from test_attacks import ARITHMETIC, A
 from test_attacks_machine import CALLS, DATA, MEMORY, key
 
@@ -23,7 +23,7 @@ from tailbite.vm.buses import BUSES, EXEC, OUT
 from tailbite.vm.executor import execute
 from tailbite.vm.machine import TABLES, machine, program_columns, verifier_terms
 from tailbite.vm.tables.fin import Fin
-from tailbite.vm.trace import _count_lookups, fill
+from tailbite.vm.trace import fill
 
 REQUIRED = ["ROM", "IMAGE", "REG", "LUT", "FIN", "INPUT", "HALT"]
 
@@ -58,6 +58,7 @@ def test_13_wrong_row_of_a_lookup_table() -> None:
     entry = low + 256 * (-5 & 0xFF)
     assert lut[2, entry] == low
     lut[2, entry] -= 1
+    w["LUT"]["m_and"][entry] += np.uint64(1)
     traces = [Trace(t.table, lut, t.main) if t.table.name == "LUT" else t for t in w._traces()]
     assert not check(traces, (), verifier_terms(w.program.image.entry, w.output))
 
@@ -85,9 +86,7 @@ def test_21_second_instance_of_fin() -> None:
     second["FIN"].main[:] = 0
     second.touch(add=[(*key(address), 0)])
     second["FIN"].put(list(second["FIN"]["act"]).index(1), v=int.from_bytes(MEMORY.data[DATA][0x40:0x48], "little"))
-    counts = {slot: second.columns[slot], w.slot("LUT"): np.zeros((4, 1 << 16), np.uint64)}
-    _count_lookups(counts, map)
-    w["LUT"].main[:] += counts[w.slot("LUT")]
+    w["LUT"]["m_r16"][:] += lookups([Trace(second["FIN"].table, np.zeros((0, 32)), second["FIN"].main)])["LUT", "m_r16"]
 
     system = machine()
     tables = [TwoFins() if t is Fin else t() for t in TABLES]

@@ -16,6 +16,7 @@ from .ntt import extension
 from .params import Params
 
 Progress = Callable[[str, float], None]
+TOGETHER = 8192  # elements that share one inversion
 KEEP_BYTES = 1 << 30  # columns that are kept beside their extensions; beyond, large tables are computed again
 KEEP_TABLE_BYTES = 1 << 24
 LONGEST = 1 << 16  # rows that one compiled call handles, so that an interruption is noticed soon
@@ -100,3 +101,22 @@ def split_weight(w: Sequence[int]) -> list[int]:
 def words(xs: Sequence[int]) -> Any:
     """Integers as an array of words."""
     return np.array(list(xs) or [0], dtype=np.uint64)
+
+
+def inverse_differences(job: Job, xs: Any, point: ExtInts, lead: int) -> Any:
+    """1 / (x - point) for every x, shape (3, lead + n); the last ``lead`` values (a multiple of 8) are in front too."""
+    n = len(xs)
+    out = np.empty((3, lead + n), dtype=np.uint64)
+    target = words(point)
+
+    def invert(bounds: tuple[int, int]) -> None:
+        lo, hi = bounds
+        piece = out.reshape(-1)[lead:]
+        library.subtract_point(xs, target, piece, lead + n, lo, hi)
+        scratch = np.empty(2 * min(hi - lo, TOGETHER) + 32, dtype=np.uint64)
+        for a in range(lo, hi, TOGETHER):
+            library.invert_ext(piece[a:], lead + n, scratch, min(TOGETHER, hi - a))
+
+    job.map(invert, job.ranges(n, 64))
+    out[:, :lead] = out[:, n:]
+    return out

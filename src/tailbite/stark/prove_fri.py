@@ -10,7 +10,7 @@ import numpy as np
 from ..channel import Label, Writer
 from ..field import GENERATOR, ExtInts, P, root_of_unity
 from ..hash import merkle
-from .job import Job, addresses, powers, split_weight, words
+from .job import Job, addresses, inverse_differences, powers, split_weight, words
 from .kernels import library
 from .ntt import interpolate
 from .params import FINAL_LOG_DEGREE, fold_schedule
@@ -25,20 +25,7 @@ def codeword(job: Job, terms: HeightTerms, log: int, zeta: ExtInts) -> Any:
     size, log_size = job.blowup << log, log + job.params.log_blowup
     here, following = _weighted(job, terms.here, size), _weighted(job, terms.following, size)
     xs = powers(root_of_unity(log_size), size, GENERATOR)
-    stride = size + 64
-    inverses = np.empty((3, stride), dtype=np.uint64)
-    point = words(zeta)
-
-    def invert(bounds: tuple[int, int]) -> None:
-        lo, hi = bounds
-        piece = inverses.reshape(-1)[64:]
-        library.subtract_point(xs, point, piece, stride, lo, hi)
-        scratch = np.empty(2 * min(hi - lo, 8192) + 32, dtype=np.uint64)
-        for a in range(lo, hi, 8192):
-            library.invert_ext(piece[a:], stride, scratch, min(8192, hi - a))
-
-    job.map(invert, job.ranges(size, 64))
-    inverses[:, :64] = inverses[:, size:]
+    inverses = inverse_differences(job, xs, zeta, 64)
     claims = words([*terms.claim_here, *terms.claim_following, pow(root_of_unity(log), -1, P)])
     out = np.empty((3, size), dtype=np.uint64)
     job.map(lambda r: library.batch_quotients(here, following, inverses, claims, out, size, job.blowup, *r),

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..field import GENERATOR, ExtInts, P, add_ints, mul_ints, power_ints, root_of_unity, scale_ints
-from .job import Instance, Job, addresses, powers, words
+from .job import Instance, Job, addresses, inverse_differences, powers
 from .kernels import BLOCK, library
 from .prove_quotient import Quotient
 
-BATCH = 64  # terms that are evaluated together, which bounds the copies of columns that were let go
+BATCH = 16  # terms that are evaluated together, which bounds the copies of columns that were let go
 PIECE = 8 * BLOCK  # rows whose weights are split at a time
 W: ExtInts = (0, 1, 0)
 W2: ExtInts = (0, 0, 1)
@@ -103,21 +103,9 @@ def _evaluate(job: Job, terms: list[Term], values: list[ExtInts], chosen: list[i
     n = 1 << log
     xs = powers(root_of_unity(log), n)
     # weights 1 / (w^i - z), with the last one repeated in front for the following row's shifted use
+    inverses = inverse_differences(job, xs, zeta, 8)
     stride = n + 8
-    inverses = np.empty((3, stride), dtype=np.uint64)
-    point = words(zeta)
     scale = scale_ints(add_ints(power_ints(zeta, n), (P - 1, 0, 0)), P - pow(n, -1, P))
-
-    def invert(bounds: tuple[int, int]) -> None:
-        lo, hi = bounds
-        piece = inverses.reshape(-1)[8:]
-        library.subtract_point(xs, point, piece, stride, lo, hi)
-        scratch = np.empty(2 * min(hi - lo, 8192) + 32, dtype=np.uint64)
-        for a in range(lo, hi, 8192):
-            library.invert_ext(piece[a:], stride, scratch, min(8192, hi - a))
-
-    job.map(invert, job.ranges(n, 64))
-    inverses[:, 7] = inverses[:, n + 7]
     shifted = np.concatenate([xs[-1:], xs])
     for following in (False, True):
         mine = [k for k in chosen if terms[k].following == following]
