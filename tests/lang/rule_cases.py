@@ -67,6 +67,18 @@ RULES = [
             break
         return t
         """),
+    Rule("a compile-time name that differs by path", "'xs' has no value on some path", """
+        if x > 1:
+            xs = [x]
+        else:
+            xs = [x + 1]
+        return xs[0]  #!
+        """, """
+        xs = (x,)
+        if x <= 1:
+            xs = (x + 1,)
+        return xs[0]
+        """),
     Rule("a local hides the constant of its name", "'SIZE' has no value on some path", """
         y = x + SIZE  #!
         SIZE = y
@@ -516,6 +528,21 @@ RULES = [
             for k in unroll(range(5)):
                 t += 1
         return t
+        """),
+    Rule("an unrolled variable is not the run-time one after a break", "'i' has no value on some path", """
+        i = x
+        for j in range(3):
+            for i in unroll(range(2)):
+                pass
+            break
+        return i  #!
+        """, """
+        i = x
+        for j in range(3):
+            for k in unroll(range(2)):
+                i += k
+            break
+        return i
         """),
     # ---- statements
     Rule("no break in an unrolled loop", "break and continue are not possible in an unrolled loop", """

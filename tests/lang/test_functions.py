@@ -250,6 +250,8 @@ def many_cases(x: u64) -> u64:
             t = ~t
         case 18446744073709551615:
             t = t + 77
+        case 3:
+            t = t + 5000
     return t
 
 
@@ -477,7 +479,7 @@ def test_loops(module: ModuleType, library: cpu.Library, guest: Guest) -> None:
             assert getattr(module, name)(n) == want == guest.run(name, n).a0
     assert library.bounds_once(4) == 40
     assert library.nested_loops(7) > 100000 > library.nested_loops(6)
-    assert [library.many_cases(k) for k in (0, 2, 7, 8, 2**64 - 1)] == [6, 2**64 - 2, 2**64 - 2, 1, 78]
+    assert [library.many_cases(k) for k in (0, 2, 3, 7, 8, 2**64 - 1)] == [6, 2**64 - 2, 98, 2**64 - 2, 1, 78]
 
 
 def test_match(module: ModuleType, library: cpu.Library, guest: Guest) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from lang_support import HEADER, LEVELS, module_of
+from lang_support import HEADER, module_of
 
 from tailbite.errors import CompileError, Trap
 from tailbite.lang import backend, cache, cpu
@@ -122,10 +122,10 @@ def test_an_entry_that_is_no_file_is_ignored(home: Path, module: ModuleType) -> 
 
 
 def test_levels_have_entries_of_their_own(home: Path, compilations: list[str], module: ModuleType) -> None:
-    for level in [p.values[0] if hasattr(p, "values") else p for p in LEVELS]:
-        if backend.host().triple.startswith("x86_64"):
-            library(module, level=level).load()
-    assert len(entries(home)) == len(compilations) == len({e.read_bytes() for e in entries(home)})
+    levels = ("native", "avx2", "baseline") if backend.host().triple.startswith("x86_64") else ("native",)
+    for level in levels:
+        library(module, level=level).load()
+    assert len(entries(home)) == len(compilations) == len(levels)
 
 
 def test_a_moved_function_traps_at_its_new_place(home: Path, compilations: list[str], module: ModuleType,

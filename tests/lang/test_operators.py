@@ -95,6 +95,8 @@ def common(t: str) -> dict[str, Formula]:
         "select(x < y, x, y)": lambda x, y: min(x, y),
         "select(x == y, 3, x)": lambda x, y: 3 if x == y else x,
         "select(x > y, x, 77)": lambda x, y: x if x > y else 77,
+        "select(x == y, 3, x) - 4": lambda x, y: (3 if x == y else x) - 4,
+        "4 + select(x > y, x, 77)": lambda x, y: (x if x > y else 77) + 4,
         "x if x >= y else y": lambda x, y: max(x, y),
     }
     for k in (0, 1, 7, 63, 64, 65, 100):

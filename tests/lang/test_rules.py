@@ -46,6 +46,16 @@ def test_refused(tmp_path: Path, rule: Rule, target: str) -> None:
         assert [m.strip() for m in message[2:]] == [f"called from {module.__file__}:{line}", text]
 
 
+def test_helpers_may_be_in_a_directory_of_any_name(tmp_path: Path) -> None:
+    """The frames of the compiler are told from those of helpers by the whole path."""
+    (rule,) = [r for r in ALL if r.name == "no run-time condition in a helper"]
+    (tmp_path / "lang").mkdir()
+    module = module_of(tmp_path / "lang", text_of(rule.bad))
+    with pytest.raises(CompileError) as caught:
+        Module("cpu").add(module.f)
+    assert str(caught.value).startswith(f"{module.__file__}:{marked(module, '#!')[0]}: ")
+
+
 @pytest.mark.parametrize("name", INTERPRETER_TOO)
 def test_refused_by_the_interpreter(tmp_path: Path, name: str) -> None:
     """What depends on types alone is refused when it runs, too."""

@@ -11,7 +11,7 @@ import pytest
 from lang_support import LEVELS, Guest, OracleTrap, from_words, module_of, words
 
 from tailbite.errors import CompileError, Trap
-from tailbite.lang import Array, Constants, Memory, Slice, cpu, function, u8, u64, u64x8
+from tailbite.lang import Array, Constants, Memory, Slice, cpu, function, length, u8, u64, u64x8
 
 TYPES: dict[str, tuple[Any, str, list[Any]]] = {  # dtype, struct format, values
     "u8": (np.uint8, "B", [0, 1, 127, 128, 255]),
@@ -121,7 +121,7 @@ def fixed(a: Array[u32, 4], k: u64) -> u32:
 
 @function
 def lengths(s: Slice[u8], k: u64) -> u64:
-    return length(s) * 100 + len(s[k:]) - 10
+    return len(s[k:]) - 10 + length(s) * 100
 
 
 @function
@@ -447,8 +447,15 @@ def first(s: Slice[u64]) -> u64:
     return s[0]
 
 
+@function
+def size(s: Slice[u64]) -> u64:
+    return length(s)
+
+
 def test_the_interpreter_checks_the_elements() -> None:
-    assert first(Slice[u64]([5])) == 5
+    assert first(Slice[u64]([5])) == size(Slice[u64]([0] * 5)) == 5
+    with pytest.raises(TypeError):
+        size(Slice[u8]([5]))
     with pytest.raises(TypeError):
         first(Slice[u8]([5]))
     with pytest.raises(OverflowError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..lang import Array, Constants, Slice, cpu, function, length, rotl, u8, u64, unroll
+from ..lang import Array, Constants, Slice, cpu, function, length, rotl, u8, u64, unroll, window
 from ..lang.riscv import address_of, ecall
 
 RATE_WORDS = 17
@@ -74,18 +74,21 @@ def permute_by_call(state: Slice[u64]) -> None:
 def keccak256_words(words: Slice[u64], digest: Slice[u64]) -> None:
     """Digest (4 words) of a message of whole little-endian words."""
     state = Array[u64, 25]()
-    at = u64(0)
-    for i in range(length(words)):
-        state[at] ^= words[i]
-        at += 1
-        if at == RATE_WORDS:
-            permute(state)
-            at = u64(0)
-    state[at] ^= 1
+    left, at = length(words), u64(0)
+    while left >= RATE_WORDS:
+        block = window(words, at, RATE_WORDS)
+        for k in unroll(range(RATE_WORDS)):
+            state[k] ^= block[k]
+        permute(state)
+        left, at = left - RATE_WORDS, at + RATE_WORDS
+    for i in range(left):
+        state[i] ^= words[at + i]
+    state[left] ^= 1
     state[RATE_WORDS - 1] ^= 1 << 63
     permute(state)
+    out = window(digest, u64(0), 4)
     for k in unroll(range(4)):
-        digest[k] = state[k]
+        out[k] = state[k]
 
 
 @function

@@ -31,11 +31,12 @@ from .intrinsics import (
     srem,
     umin,
     whole,
+    window,
 )
 from .types import LANES, Array, Int, Memory, Ptr, Slice, boolx8, i64, u8, u16, u32, u64, u64x8
 
 __all__ = [
     "LANES", "Array", "Constants", "Function", "Int", "Memory", "Ptr", "Slice", "backend", "boolx8", "bswap", "cpu",
     "function", "i64", "lane", "length", "madd52hi", "madd52lo", "mulhi", "opaque", "rotl", "rotr", "sdiv", "select",
-    "shuffle", "srem", "u8", "u16", "u32", "u64", "u64x8", "umin", "unroll", "whole",
+    "shuffle", "srem", "u8", "u16", "u32", "u64", "u64x8", "umin", "unroll", "whole", "window",
 ]

@@ -168,6 +168,17 @@ def length(s: Any) -> Any:
     raise CompileError("length() takes a Slice or an Array")
 
 
+def window(s: Any, start: Any, n: int) -> Any:
+    """Elements ``start`` to ``start + n - 1`` of a slice, a constant number of them: one check serves them all."""
+    if isinstance(s, Memory):
+        return s[int(start):int(start) + n]
+    if not isinstance(s, SliceValue):
+        raise CompileError("window() takes a Slice or an Array")
+    first, size = lift(start, u64, s.b), lift(s.n, u64, s.b)
+    s.b.trap_unless((size >= n) & (first <= size - n), "window outside the slice")
+    return SliceValue(s.b, s.elem, s.ptr.offset(first), n, s.homes)
+
+
 def shuffle(a: Any, b: Any, lanes: tuple[int, ...]) -> Any:
     """Lanes 0..7 name those of ``a``, 8..15 those of ``b``."""
     if len(lanes) != LANES or not all(0 <= k < 2 * LANES for k in lanes):

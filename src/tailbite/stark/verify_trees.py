@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..channel import Label, Reader, check_canonical, hint
 from ..hash.keccak import keccak256_words, permute
 from ..hash.merkle import NODE_MARK
-from ..lang import Array, Slice, function, length, u64, unroll
+from ..lang import Array, Slice, function, length, u64, unroll, window
 from ..lang.riscv import mark
 from .phases import Phase
 from .view import Scratch, reserve
@@ -149,23 +149,25 @@ def begin_rows(d: Digests, k: u64) -> None:
 
 
 @function
-def hash_node(left: Slice[u64], right: Slice[u64], row: Slice[u64], out: Slice[u64]) -> None:
-    """Node of two children, with a joining row digest unless ``row`` is empty."""
+def hash_node(left: Slice[u64], i: u64, right: Slice[u64], j: u64, rows: Slice[u64], out: Slice[u64], p: u64) -> None:
+    """Node ``p`` of a layer from the digests at ``left[i]`` and ``right[j]``, and its row's if there are ``rows``."""
     state = Array[u64, 25]()
     state[0] = u64(NODE_MARK)
+    a, b, node = window(left, i, 4), window(right, j, 4), window(out, 4 * p, 4)
     for k in unroll(range(4)):
-        state[1 + k] = left[k]
-        state[5 + k] = right[k]
-    if length(row) == 0:
+        state[1 + k] = a[k]
+        state[5 + k] = b[k]
+    if length(rows) == 0:
         state[9] = u64(1)
     else:
+        row = window(rows, 4 * p, 4)
         for k in unroll(range(4)):
             state[9 + k] = row[k]
         state[13] = u64(1)
     state[16] = u64(1 << 63)
     permute(state)
     for k in unroll(range(4)):
-        out[k] = state[k]
+        node[k] = state[k]
 
 
 @function
@@ -204,21 +206,18 @@ def climb(ch: Reader, children: Slice[u64], parents: Slice[u64], half: u64, belo
     left, right = u64(0), low
     next_left, next_right = u64(0), 4 * (n - low)
     for p in range(n):
-        a, b = siblings[0:0], siblings[0:0]
-        if left < low and children[left] == parents[p]:
-            a = below[4 * left:4 * left + 4]
+        parent = parents[p]
+        a, i = siblings, next_left
+        if left < low and children[left] == parent:
+            a, i = below, 4 * left
             left += 1
         else:
-            a = siblings[next_left:next_left + 4]
             next_left += 4
-        if right < length(children) and children[right] == parents[p] + half:
-            b = below[4 * right:4 * right + 4]
+        b, j = siblings, next_right
+        if right < length(children) and children[right] == parent + half:
+            b, j = below, 4 * right
             right += 1
         else:
-            b = siblings[next_right:next_right + 4]
             next_right += 4
-        row = rows[0:0]
-        if length(rows) != 0:
-            row = rows[4 * p:4 * p + 4]
-        hash_node(a, b, row, out[4 * p:4 * p + 4])
+        hash_node(a, i, b, j, rows, out, p)
     return out
