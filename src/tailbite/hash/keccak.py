@@ -64,8 +64,7 @@ def permute(state: Slice[u64]) -> None:
 
 
 @permute.on_guest
-@function
-def permute_by_call(state: Slice[u64]) -> None:
+def permute_by_call(state: Any) -> None:
     """The same by the machine's precompile; the state must be 8-byte aligned."""
     ecall(_KECCAK_CALL, address_of(state))
 

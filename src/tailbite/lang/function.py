@@ -42,10 +42,10 @@ class Function:
         self.name = fn.__name__
         self.file = inspect.getsourcefile(fn) or "?"
         self.first_line = fn.__code__.co_firstlineno
-        self.guest: Function | None = None
+        self.guest: Callable[..., Any] | None = None
 
-    def on_guest(self, twin: Function) -> Function:
-        """Compile ``twin`` in place of this function for guests, e.g. one that uses a system call."""
+    def on_guest(self, twin: Callable[..., Any]) -> Any:
+        """Compile ``twin``, a @function or a plain helper, in place of this one for guests: e.g. a system call."""
         self.guest = twin
         return twin
 

@@ -88,8 +88,9 @@ class Module:
             self.lowering.pop()
         return name
 
-    def callee(self, fn: Function) -> Function:
-        """What a call of ``fn`` compiles: its replacement, if it has one, and for a guest the twin of that."""
+    def callee(self, fn: Function) -> Any:
+        """What a call of ``fn`` compiles: its replacement, if it has one, and for a guest the twin of that, which may
+        be a plain helper."""
         fn = self.replace.get(fn, fn)
         return fn.guest if self.target == "riscv" and fn.guest is not None else fn
 
@@ -139,7 +140,10 @@ def emit_call(module: Module, b: Builder, fn: Function, args: tuple[Any, ...]) -
     """Call of a lowered function; a trap of the callee is passed on."""
     if len(args) != len(fn.signature):
         raise CompileError(f"{fn.name}() takes {len(fn.signature)} arguments, got {len(args)}")
-    fn = module.callee(fn)
+    callee = module.callee(fn)
+    if not isinstance(callee, Function):
+        return callee(*(lift(a, t, b) for t, a in zip(fn.signature.values(), args, strict=True)))
+    fn = callee
     name = module.add(fn)
     parts: list[Value] = []
     for (param, t), a in zip(fn.signature.items(), args, strict=True):

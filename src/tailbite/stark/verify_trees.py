@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..channel import Label, Reader, check_canonical, hint
-from ..hash.keccak import keccak256_words, permute
+from ..hash.keccak import RATE_WORDS, keccak256_words, permute
 from ..hash.merkle import NODE_MARK
 from ..lang import Array, Slice, function, length, u64, unroll, window
 from ..lang.riscv import mark
@@ -149,22 +149,26 @@ def begin_rows(d: Digests, k: u64) -> None:
 
 
 @function
-def hash_node(left: Slice[u64], i: u64, right: Slice[u64], j: u64, rows: Slice[u64], out: Slice[u64], p: u64) -> None:
+def hash_node(sponge: Slice[u64], left: Slice[u64], i: u64, right: Slice[u64], j: u64, rows: Slice[u64],
+              out: Slice[u64], p: u64) -> None:
     """Node ``p`` of a layer from the digests at ``left[i]`` and ``right[j]``, and its row's if there are ``rows``."""
-    state = Array[u64, 25]()
-    state[0] = u64(NODE_MARK)
+    state = window(sponge, u64(0), 25)
     a, b, node = window(left, i, 4), window(right, j, 4), window(out, 4 * p, 4)
+    state[0] = u64(NODE_MARK)
     for k in unroll(range(4)):
         state[1 + k] = a[k]
         state[5 + k] = b[k]
+    for k in unroll(range(14, 25)):
+        state[k] = u64(1 << 63 if k == RATE_WORDS - 1 else 0)
     if length(rows) == 0:
         state[9] = u64(1)
+        for k in unroll(range(10, 14)):
+            state[k] = u64(0)
     else:
         row = window(rows, 4 * p, 4)
         for k in unroll(range(4)):
             state[9 + k] = row[k]
         state[13] = u64(1)
-    state[16] = u64(1 << 63)
     permute(state)
     for k in unroll(range(4)):
         node[k] = state[k]
@@ -205,6 +209,7 @@ def climb(ch: Reader, children: Slice[u64], parents: Slice[u64], half: u64, belo
     out = reserve(s, 4 * n)
     left, right = u64(0), low
     next_left, next_right = u64(0), 4 * (n - low)
+    sponge = Array[u64, 25]()
     for p in range(n):
         parent = parents[p]
         a, i = siblings, next_left
@@ -219,5 +224,5 @@ def climb(ch: Reader, children: Slice[u64], parents: Slice[u64], half: u64, belo
             right += 1
         else:
             next_right += 4
-        hash_node(a, i, b, j, rows, out, p)
+        hash_node(sponge, a, i, b, j, rows, out, p)
     return out
