@@ -92,18 +92,22 @@ done:
 
 
 class _Ecall:
-    """``ecall(number, a0, a1, a2)``: a system call of the machine; returns a0. Only guests can make one."""
+    """``ecall(number, a0, ...)``: a system call of the machine with up to three arguments; returns a0. Guests only."""
 
-    def __call__(self, number: Any, a0: Any = 0, a1: Any = 0, a2: Any = 0) -> Any:
-        for x in (a0, a1, a2):
+    def __call__(self, number: Any, *args: Any) -> Any:
+        for x in args:
             if isinstance(x, Value):
-                return self.emit_with_builder(x.b, number, a0, a1, a2)
+                return self.emit_with_builder(x.b, number, *args)
         raise CompileError("ecall works only in a compiled guest")
 
-    def emit_with_builder(self, b: Builder, number: Any, a0: Any = 0, a1: Any = 0, a2: Any = 0) -> Value:
+    def emit_with_builder(self, b: Builder, number: Any, *args: Any) -> Value:
         if b.traps_to != "riscv":
             raise CompileError("ecall works only in a guest, not on the CPU")
-        words = [lift(x, u64, b).name for x in (a0, a1, a2)] + ["0"] * 4 + [str(operator.index(number))]
+        if len(args) > 3:
+            raise CompileError("ecall takes up to three arguments")
+        words = [lift(x, u64, b).name for x in args]
+        words += ["poison"] * (7 - len(words))  # registers that the call does not read are left as they are
+        words.append(str(operator.index(number)))
         return Value(b, u64, b.emit(f"call i64 @tb_ecall({', '.join(f'i64 {w}' for w in words)})"))
 
 
