@@ -23,6 +23,7 @@ from .lang.intrinsics import Constants, length, mulhi, rotl, rotr, sdiv, select,
 from .lang.types import Array, Slice, i64, u8, u16, u32, u64
 from .program import Program, Run
 from .proof import Proof, ProofFileError, Statement, VerificationError, verify
+from .recursion import Attestation, attest, check_attestation, recursion_program
 from .stark.params import preset
 from .vm.elf import ElfError
 from .vm.executor import ExecutionError
@@ -31,8 +32,46 @@ from .vm.trace import NotProvable
 __version__ = "0.1.0"
 
 __all__ = [
-    "ArgumentError", "Array", "Bytes", "CompileError", "Constants", "ElfError", "ExecutionError", "Guest",
-    "NotProvable", "ParameterError", "Private", "Program", "Proof", "ProofFileError", "Run", "Slice", "Statement",
-    "TailbiteError", "Trap", "VerificationError", "commit", "function", "guest", "i64", "length", "mulhi", "preset",
-    "rotl", "rotr", "sdiv", "select", "srem", "u8", "u16", "u32", "u64", "unroll", "verify",
+    "ArgumentError",
+    "Array",
+    "Attestation",
+    "Bytes",
+    "CompileError",
+    "Constants",
+    "ElfError",
+    "ExecutionError",
+    "Guest",
+    "NotProvable",
+    "ParameterError",
+    "Private",
+    "Program",
+    "Proof",
+    "ProofFileError",
+    "Run",
+    "Slice",
+    "Statement",
+    "TailbiteError",
+    "Trap",
+    "VerificationError",
+    "attest",
+    "check_attestation",
+    "commit",
+    "function",
+    "guest",
+    "i64",
+    "length",
+    "mulhi",
+    "preset",
+    "recursion_program",
+    "rotl",
+    "rotr",
+    "sdiv",
+    "select",
+    "srem",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "unroll",
+    "verify",
 ]
