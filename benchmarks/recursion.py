@@ -31,7 +31,7 @@ from tailbite.vm.calltree import MARK, Stack
 
 ROOT = Path(__file__).parents[1]
 PRESETS = ("min", "strong2", "strong", "strong8")
-PLUMBING = ("absorb", "absorb_words", "absorb_word", "finish", "squeeze", "keccak256_words", "hash_node", "climb",
+PLUMBING = ("absorb", "absorb_words", "finish", "squeeze", "keccak256_words", "hash_node", "climb",
             "permute_by_call", "tb_ecall")
 HELPERS = ("memset", "memcpy")
 

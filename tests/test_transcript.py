@@ -255,7 +255,7 @@ def test_appending_a_field_element_discards(x: Any) -> None:
 
 
 def test_a_single_word_discards_too() -> None:
-    assert discards(lambda t: ts.absorb_word(t, 0))
+    assert discards(lambda t: ts.absorb_words(t, array([0])))
 
 
 def test_keeping_the_buffer_is_seen() -> None:

@@ -18,7 +18,7 @@ from . import transcript as ts
 from .field import Ext, P
 from .hash.keccak import RATE_WORDS
 from .lang import Slice, function, length, rotl, u64, unroll
-from .transcript import FILL, absorb_word, absorb_words, sample_below, sample_ext
+from .transcript import FILL, absorb_words, sample_below, sample_ext
 
 RECORD_WORDS = 4
 MESSAGE, CHALLENGE, HINT, ABSORB = 1, 2, 3, 4
@@ -232,6 +232,6 @@ def events_of(log: Any) -> list[tuple[int, int, int, int]]:
 
 
 __all__ = [
-    "Label", "Reader", "Writer", "absorb", "absorb_word", "challenge", "challenge_below", "check_canonical",
+    "Label", "Reader", "Writer", "absorb", "challenge", "challenge_below", "check_canonical",
     "describe", "events_of", "field_message", "hint", "message", "record", "take",
 ]

@@ -21,7 +21,7 @@ import numpy as np
 
 from .field import Ext, P
 from .hash.keccak import RATE_WORDS, permute
-from .lang import Function, Slice, bswap, cpu, function, length, u8, u64, unroll
+from .lang import Function, Slice, bswap, cpu, function, length, u8, u64, unroll, window
 
 FILL, BUFFER, USED = 25, 26, 30
 STATE_WORDS = 31
@@ -45,25 +45,29 @@ def start(t: Slice[u64]) -> None:
 
 
 @function
-def absorb_word(t: Slice[u64], w: u64) -> None:
-    """Absorb eight bytes, little-endian. All that was absorbed before must be whole words."""
-    assert t[FILL] & 7 == 0, "transcript: a word after a part of a word"
-    at = t[FILL] >> 3
-    t[at] ^= w
-    t[USED] = u64(4)
-    if at == RATE_WORDS - 1:
-        permute(t[0:25])
-        t[FILL] = u64(0)
-    else:
-        t[FILL] += 8
-
-
-@function
 def absorb_words(t: Slice[u64], words: Slice[u64]) -> None:
-    """Absorb whole words; none at all still discards the buffer."""
+    """Absorb whole words, little-endian; none at all still discards the buffer.
+
+    If there are any, all that was absorbed before must be whole words.
+    """
     t[USED] = u64(4)
-    for i in range(length(words)):
-        absorb_word(t, words[i])
+    if length(words) == 0:
+        return
+    assert t[FILL] & 7 == 0, "transcript: a word after a part of a word"
+    at, done, left = t[FILL] >> 3, u64(0), length(words)
+    while left >= RATE_WORDS - at:
+        if at == 0:
+            state, block = window(t, u64(0), RATE_WORDS), window(words, done, RATE_WORDS)
+            for k in unroll(range(RATE_WORDS)):
+                state[k] ^= block[k]
+        else:
+            for i in range(RATE_WORDS - at):
+                t[at + i] ^= words[done + i]
+        permute(t[0:25])
+        done, left, at = done + (RATE_WORDS - at), left - (RATE_WORDS - at), u64(0)
+    for i in range(left):
+        t[at + i] ^= words[done + i]
+    t[FILL] = (at + left) << 3
 
 
 @function

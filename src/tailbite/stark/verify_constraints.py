@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..field import Ext, P, ext_inv, ext_mul, ext_power, inv, root_of_unity
+from ..field import Ext, P, ext_inv, ext_mul, ext_power, root_of_unity
 from ..lang import Constants, Slice, function, length, u64
 from .view import KEY_OUTPUT_BUS, KEY_START_BUS, Scratch, Shape, TableView, reserve, table_at
 
 ROOTS = Constants(root_of_unity(k) for k in range(33))
+LAST_ROWS = Constants(pow(root_of_unity(k), -1, P) for k in range(33))  # the points of the last rows
+INVERSE_HEIGHTS = Constants(pow(1 << k, -1, P) for k in range(33))
 
 
 class Claim(NamedTuple):
@@ -61,19 +63,20 @@ def check_constraints(key: Slice[u64], shape: Shape, c: Claim, s: Scratch) -> No
     log = shape.top
     while log != 0:
         if shape.present[log] != 0:
+            zeta_n = ext_power(c.zeta, u64(1) << log)
+            first, last = row_selectors(c.zeta, zeta_n, log)
             power = Ext(u64(1), u64(0), u64(0))
             total = Ext(u64(0), u64(0), u64(0))
             for i in range(shape.slots):
                 if shape.log[i] == log:
                     table = table_at(key, shape.table[i])
-                    slots = evaluate(table, shape, i, c, s)
+                    slots = evaluate(table, shape, i, c, first, last, s)
                     for k in range(length(table.zeros)):
                         total = total + ext_mul(power, ext_at(slots, table.zeros[k]))
                         power = ext_mul(power, c.challenge)
                     if table.interactions != 0:
                         total, power = logup(table, shape, i, c, slots, total, power)
                     s.used[0] = used
-            zeta_n = ext_power(c.zeta, u64(1) << log)
             q = shape.quotient_term[log]
             quotient = ext_at(c.values, q) + ext_mul(zeta_n, ext_at(c.values, q + 1))
             expected = ext_mul(zeta_n.plus_base(P - 1), quotient)
@@ -88,8 +91,8 @@ def same(a: Ext, b: Ext) -> bool:
 
 
 @function
-def evaluate(table: TableView, shape: Shape, slot: u64, c: Claim, s: Scratch) -> Slice[u64]:
-    """All slots of the table's program at zeta, as extension elements."""
+def evaluate(table: TableView, shape: Shape, slot: u64, c: Claim, first: Ext, last: Ext, s: Scratch) -> Slice[u64]:
+    """All slots of the table's program at zeta, as extension elements; ``first`` and ``last`` select rows."""
     columns = table.fixed + table.main
     first_op = columns + length(table.following) + 2 + length(table.publics) + length(table.constants)
     count = length(table.ops) // 3
@@ -99,7 +102,6 @@ def evaluate(table: TableView, shape: Shape, slot: u64, c: Claim, s: Scratch) ->
     for k in range(table.main + length(table.following)):
         set_ext(slots, table.fixed + k, ext_at(c.values, shape.main_term[slot] + k))
     at = columns + length(table.following)
-    first, last = row_selectors(c.zeta, shape.log[slot])
     set_ext(slots, at, first)
     set_ext(slots, at + 1, last)
     at += 2
@@ -122,11 +124,10 @@ def evaluate(table: TableView, shape: Shape, slot: u64, c: Claim, s: Scratch) ->
 
 
 @function
-def row_selectors(zeta: Ext, log: u64) -> tuple[Ext, Ext]:
-    """Lagrange polynomials of the first and the last row of a table of 2^log rows, at zeta."""
-    n_inverse = inv(u64(1) << log)
-    vanishing = ext_power(zeta, u64(1) << log).plus_base(P - 1).scale(n_inverse)
-    last_row = inv(ROOTS[log])
+def row_selectors(zeta: Ext, zeta_n: Ext, log: u64) -> tuple[Ext, Ext]:
+    """Lagrange polynomials of the first and the last row of a table of n = 2^log rows, at zeta."""
+    vanishing = zeta_n.plus_base(P - 1).scale(INVERSE_HEIGHTS[log])
+    last_row = LAST_ROWS[log]
     first = ext_mul(vanishing, ext_inv(zeta.plus_base(P - 1)))
     last = ext_mul(vanishing.scale(last_row), ext_inv(zeta.plus_base(P - last_row)))
     return first, last
@@ -181,9 +182,8 @@ def logup(table: TableView, shape: Shape, slot: u64, c: Claim, slots: Slice[u64]
     total, power = start, start_power
     term = shape.logup_term[slot]
     pairs = shape.pairs[slot]
-    scale = inv(u64(1) << shape.log[slot])
     step = ext_at(c.values, term + pairs) - ext_at(c.values, term + pairs - 1)
-    step = step + ext_at(c.sigmas, shape.sigma[slot]).scale(scale)
+    step = step + ext_at(c.sigmas, shape.sigma[slot]).scale(INVERSE_HEIGHTS[shape.log[slot]])
     at = u64(0)
     for j in range(pairs):
         one = message_at(table.messages, at, slots, c.alpha, c.beta)

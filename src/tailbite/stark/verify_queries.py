@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..channel import Label, Reader, challenge, challenge_below, field_message, message
 from ..channel import record as record_event
-from ..field import GENERATOR, Ext, P, Wide, ext_mul, inv, mul, power, root_of_unity, sub
+from ..field import GENERATOR, Ext, P, Wide, ext_mul, mul, power, root_of_unity, sub
 from ..hash.keccak import keccak256_words
 from ..lang import Array, Constants, Slice, bswap, function, length, u64, unroll
 from ..lang.riscv import mark
@@ -14,7 +14,7 @@ from ..transcript import squeeze
 from .fold import fold_leaf
 from .params import FINAL_LOG_DEGREE, MAX_LOG_FOLD
 from .phases import Phase
-from .verify_constraints import ROOTS, Claim, ext_at, invert_all, set_ext, zeta_row
+from .verify_constraints import LAST_ROWS, ROOTS, Claim, ext_at, invert_all, set_ext, zeta_row
 from .verify_trees import (
     Digests,
     Sets,
@@ -340,10 +340,9 @@ def domain_points(sets: Sets, top: u64, s: Scratch) -> Points:
     """Points of all sets: powers for the largest, squares for the others, as (w_m^i)^2 = w_(m/2)^(i mod m/2)."""
     points = Points(reserve(s, length(sets.memory)), reserve(s, length(sets.memory)))
     largest = members(sets, top)
-    backwards = inv(ROOTS[top])
     for j in range(length(largest)):
         points.value[sets.at[top] + j] = power(ROOTS[top], largest[j])
-        points.inverse[sets.at[top] + j] = power(backwards, largest[j])
+        points.inverse[sets.at[top] + j] = power(LAST_ROWS[top], largest[j])
     k = top
     while k != 0:
         children = members(sets, k)

@@ -180,10 +180,11 @@ def check_tree(ch: Reader, sets: Sets, top: u64, d: Digests, root: Slice[u64], s
     mark(Phase.OPENINGS)
     used = s.used[0]
     below = d.memory[d.at[top] - 1:d.at[top] - 1 + 4 * sets.sizes[top]]
+    sponge = Array[u64, 25]()
     k = top
     while k != 0:
         k -= 1
-        below = climb(ch, members(sets, k + 1), members(sets, k), u64(1) << k, below, rows_at(d, sets, k), s)
+        below = climb(ch, members(sets, k + 1), members(sets, k), u64(1) << k, below, rows_at(d, sets, k), sponge, s)
     for j in unroll(range(4)):
         assert below[j] == root[j], "opening: rows and siblings do not lead to the committed root"
     s.used[0] = used
@@ -199,7 +200,7 @@ def rows_at(d: Digests, sets: Sets, k: u64) -> Slice[u64]:
 
 @function
 def climb(ch: Reader, children: Slice[u64], parents: Slice[u64], half: u64, below: Slice[u64], rows: Slice[u64],
-          s: Scratch) -> Slice[u64]:
+          sponge: Slice[u64], s: Scratch) -> Slice[u64]:
     """Digests of the parents: node i from nodes i and i + half; unknown children come from the proof, ascending."""
     n = length(parents)
     low = u64(0)
@@ -209,7 +210,6 @@ def climb(ch: Reader, children: Slice[u64], parents: Slice[u64], half: u64, belo
     out = reserve(s, 4 * n)
     left, right = u64(0), low
     next_left, next_right = u64(0), 4 * (n - low)
-    sponge = Array[u64, 25]()
     for p in range(n):
         parent = parents[p]
         a, i = siblings, next_left
