@@ -149,14 +149,12 @@ def test_threads_do_not_change_a_proof() -> None:
     assert one.to_bytes() == two.to_bytes()
 
 
-def test_columns_that_are_let_go_do_not_change_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large proofs compute columns again from their extensions instead of keeping both."""
-    import tailbite.stark.prove as prover
-
-    kept = collatz.prove(97, params="fast", allow_insecure=True)
-    monkeypatch.setattr(prover, "KEEP_BYTES", 0)
-    monkeypatch.setattr(prover, "KEEP_TABLE_BYTES", 0)
-    assert collatz.prove(97, params="fast", allow_insecure=True).to_bytes() == kept.to_bytes()
+@pytest.mark.parametrize("params", ["fast", "strong8"])
+def test_extensions_that_are_not_kept_do_not_change_a_proof(params: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large proofs make them again for each use."""
+    kept = collatz.prove(97, params=params, allow_insecure=True)
+    monkeypatch.setattr("tailbite.program.default_memory", lambda: 1)
+    assert collatz.prove(97, params=params, allow_insecure=True).to_bytes() == kept.to_bytes()
 
 
 def test_a_run_that_fails_makes_no_proof_and_the_next_one_works() -> None:

@@ -154,8 +154,10 @@ class Program:
         """Run, and prove the run.
 
         ``params`` names a preset; one that is only for tests needs ``allow_insecure``. ``max_memory`` is a bound in
-        bytes that the estimated need must not exceed. The same arguments give the same bytes on any number of threads.
-        Raises ExecutionError, NotProvable, MemoryLimit, ParameterError.
+        bytes that the estimated need must not exceed; half of the machine's memory, and no bound, if it is None. A
+        proof that would need more makes its extended columns again for each use instead of keeping them, which takes a
+        third longer. The same run and preset give the same bytes, whatever the other arguments. Raises ExecutionError,
+        NotProvable, MemoryLimit, ParameterError.
         """
         from .proof import Proof, require_secure
 
@@ -171,13 +173,13 @@ class Program:
             filled = fill(execution, self.image, private_input, pool)
             output = execution.output
             del execution  # its log is large
-        if max_memory is not None:
-            need = memory_estimate(filled.columns, chosen)
-            if need > max_memory:
-                raise MemoryLimit(f"this proof needs about {need >> 20} MiB, more than the limit of "
-                                  f"{max_memory >> 20} MiB: run fewer cycles, or raise --max-memory")
+        limit = max_memory or default_memory()
+        keep = memory_estimate(filled.columns, chosen, True) <= limit
+        if max_memory is not None and not keep and (need := memory_estimate(filled.columns, chosen, False)) > limit:
+            raise MemoryLimit(f"this proof needs about {need >> 20} MiB, more than the limit of "
+                              f"{max_memory >> 20} MiB: run fewer cycles, or raise --max-memory")
         words, channel = prove_words(keyed, key, fixed, output, filled.columns, threads,
-                                     lambda phase, f: tell(phase, 0.1 + 0.9 * f))
+                                     lambda phase, f: tell(phase, 0.1 + 0.9 * f), keep=keep)
         return Proof(words, channel.events, self.guest)
 
     def check(self, private_input: bytes = b"", max_cycles: int = MAX_CYCLES) -> tuple[Run, list[Failure]]:
@@ -188,16 +190,26 @@ class Program:
         return Run(self, execution), failures
 
 
-def memory_estimate(columns: dict[int, Any], params: Params) -> int:
-    """Bytes that proving filled tables takes, roughly: columns and their extensions, trees and codewords."""
+def default_memory() -> int:
+    """Half of the machine's memory, in bytes; 8 GiB where it cannot be known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30
+
+
+def memory_estimate(columns: dict[int, Any], params: Params, keep: bool) -> int:
+    """Bytes that proving filled tables takes, roughly, with extensions that are kept in memory or are not."""
     system = machine()
-    words = 0
-    heights = set()
+    blowup = 1 << params.log_blowup
+    cells, heights = [], set()
     for slot, main in columns.items():
         p = system.programs[system.slots[slot][0]]
-        words += (main.shape[0] + 3 * p.pairs) * main.shape[1] * (1 + (1 << params.log_blowup))
+        cells.append((main.shape[0] + 3 * p.pairs) * main.shape[1])
         heights.add(main.shape[1])
-    extended = sum(heights) << params.log_blowup
-    return 8 * (words + extended * (6 + 6 + 3 * 8 + 9)) + (200 << 20)
-
-
+    rows = blowup * sum(heights)
+    # a tree has 8 words a row; codewords, what they are made from, and quotients
+    words = sum(cells) + rows * (3 * 8 + 9 + 6)
+    # or, of the table in hand, the states and columns that are hashed, or the columns on half of the quotient domain
+    words += blowup * sum(cells) + 6 * rows if keep else max(42 * blowup * max(heights), max(cells))
+    return 8 * words + (200 << 20)

@@ -321,14 +321,14 @@ def test_zero_has_one_encoding_in_messages(label: Label, monkeypatch: Any) -> No
 
 def test_zero_has_one_encoding_in_rows(monkeypatch: Any) -> None:
     """p for 0, committed."""
-    commit = prover._commit
+    commit = prover.Job.commit
 
-    def other(job: Any, instances: Any, columns: Any) -> Any:
-        for t in instances:
-            columns(t)[0] = P
-        return commit(job, instances, columns)
+    def other(job: Any, parts: Any) -> Any:
+        for _, extended in parts:
+            extended[0] = P
+        return commit(job, parts)
 
-    monkeypatch.setattr(prover, "_commit", other)
+    monkeypatch.setattr(prover.Job, "commit", other)
     assert make(silence(fibonacci())).refusal() == "encoding"
 
 

@@ -12,8 +12,8 @@ ff * 8 is not a canonical field element, so no row can pass for a node (docs/pro
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,23 +21,30 @@ from ..lang import Array, Ptr, cpu, function, u64, u64x8, unroll
 from .keccak import RATE_WORDS, ROUND_CONSTANTS, keccak_round, permute
 
 NODE_MARK = (1 << 64) - 1
+BEGIN, END = 1, 2
 TILE = 128  # rows whose states stay in the cache while the columns stream by
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 @function
-def hash_rows(columns: Ptr[Ptr[u64]], width: u64, out: Ptr[u64], rows: u64, scratch: Ptr[u64], lo: u64,
+def hash_rows(columns: Ptr[Ptr[u64]], width: u64, out: Ptr[u64], rows: u64, states: Ptr[u64], stage: u64, lo: u64,
               hi: u64) -> None:
     """Digests of rows lo to hi - 1, both multiples of 8. ``out`` has shape (4, rows).
 
-    ``scratch`` holds 25 * TILE words. Columns are read 17 at a time, the rate of the sponge, for a tile of rows.
+    Columns are read 17 at a time, the rate of the sponge, for a tile of rows. ``stage`` is BEGIN + END if these are all
+    columns; ``states`` then holds 25 * TILE words. Rows that come in pieces, all but the last a multiple of 17 columns
+    wide, BEGIN with the first and END with the last; ``states`` holds 25 words a row in between.
     """
     for first in range(lo, hi, TILE):
         n = u64(TILE)
         if hi - first < n:
             n = hi - first
-        for k in range(0, 25 * n, 8):
-            scratch.store8(k, u64x8(0))
+        scratch = states
+        if stage != BEGIN + END:
+            scratch = states.offset(25 * first)
+        if stage & BEGIN != 0:
+            for k in range(0, 25 * n, 8):
+                scratch.store8(k, u64x8(0))
         done = u64(0)
         while done + RATE_WORDS <= width:
             for i in range(0, n, 8):
@@ -49,18 +56,19 @@ def hash_rows(columns: Ptr[Ptr[u64]], width: u64, out: Ptr[u64], rows: u64, scra
                 for k in unroll(range(25)):
                     state.store8(8 * k, s[k])
             done += RATE_WORDS
-        for i in range(0, n, 8):
-            state = scratch.offset(25 * i)
-            for k in range(width - done):
-                state.store8(8 * k, state.load8(8 * k) ^ columns[done + k].load8(first + i))
-            end = 8 * (width - done)
-            state.store8(end, state.load8(end) ^ 1)
-            s = tuple([state.load8(8 * k) ^ (1 << 63) if k == RATE_WORDS - 1 else state.load8(8 * k)
-                       for k in range(25)])
-            for r in range(24):
-                s = keccak_round(s, u64x8(ROUND_CONSTANTS[r]))
-            for k in unroll(range(4)):
-                out.store8(rows * k + first + i, s[k])
+        if stage & END != 0:
+            for i in range(0, n, 8):
+                state = scratch.offset(25 * i)
+                for k in range(width - done):
+                    state.store8(8 * k, state.load8(8 * k) ^ columns[done + k].load8(first + i))
+                end = 8 * (width - done)
+                state.store8(end, state.load8(end) ^ 1)
+                s = tuple([state.load8(8 * k) ^ (1 << 63) if k == RATE_WORDS - 1 else state.load8(8 * k)
+                           for k in range(25)])
+                for r in range(24):
+                    s = keccak_round(s, u64x8(ROUND_CONSTANTS[r]))
+                for k in unroll(range(4)):
+                    out.store8(rows * k + first + i, s[k])
 
 
 @function
@@ -104,10 +112,28 @@ def hash_top(below: Ptr[u64], out: Ptr[u64], m: u64) -> None:
 library = cpu.Library("merkle", [hash_rows, hash_nodes, hash_top], packaged=True)
 
 
+class Streamed(Protocol):
+    """A matrix that is not kept in memory: its columns are made whenever they are read."""
+
+    width: int
+
+    def pieces(self) -> Iterator[list[Words]]:
+        """All columns in order, in pieces of a multiple of RATE_WORDS columns, but for the last.
+
+        A piece may be overwritten by the next.
+        """
+
+    def rows(self, which: Words) -> Words:
+        """Chosen rows, shape (rows, width)."""
+
+
+Matrix = list[Words] | Streamed
+
+
 class Tree:
     """A committed tree. ``layers[k]`` has shape (4, m): word-major digests, the largest layer first."""
 
-    def __init__(self, layers: list[Words], heights: dict[int, list[Words]]) -> None:
+    def __init__(self, layers: list[Words], heights: dict[int, Matrix]) -> None:
         self.layers, self.heights = layers, heights
 
     @property
@@ -122,9 +148,11 @@ class Tree:
 
     def rows(self, indices: Sequence[int]) -> list[Words]:
         """Opened rows by descending height: one for each distinct i mod h, ascending; shape (rows, width)."""
-        return [np.stack([c[which] for c in self.heights[h]], axis=1)
-                for h in sorted(self.heights, reverse=True)
-                for which in [np.unique(np.asarray(indices) % h)]]
+        out = []
+        for h in sorted(self.heights, reverse=True):
+            matrix, which = self.heights[h], np.unique(np.asarray(indices) % h)
+            out.append(np.stack([c[which] for c in matrix], axis=1) if isinstance(matrix, list) else matrix.rows(which))
+        return out
 
     def siblings(self, indices: Sequence[int]) -> list[Words]:
         """Digests that a pruned multi-proof lacks, layer by layer, by ascending index; shape (nodes, 4)."""
@@ -137,12 +165,13 @@ class Tree:
         return out
 
 
-def commit(heights: dict[int, list[Words]], pool: Any = None) -> Tree:
+def commit(heights: Mapping[int, Matrix], pool: Any = None) -> Tree:
     """Tree over ``{height: columns}``, heights powers of two >= 8 and columns at least that long; else ValueError."""
     for h, columns in heights.items():
-        if h < 8 or h & (h - 1) or len(columns) == 0:
+        if h < 8 or h & (h - 1) or columns == []:
             raise ValueError(f"no matrix can join at {h} rows: heights are powers of two from 8 on, with columns")
-        if any(len(c) < h or c.dtype != np.uint64 or not c.flags.c_contiguous for c in columns):
+        kept = columns if isinstance(columns, list) else []
+        if any(len(c) < h or c.dtype != np.uint64 or not c.flags.c_contiguous for c in kept):
             raise ValueError(f"a column of height {h} must be a contiguous array of at least so many words")
     largest = max(heights)
     layers = [_row_digests(heights[largest], largest, pool)]
@@ -159,21 +188,33 @@ def commit(heights: dict[int, list[Words]], pool: Any = None) -> Tree:
             library.hash_top(below, layer, m)
         layers.append(layer)
         m //= 2
-    return Tree(layers, heights)
+    return Tree(layers, dict(heights))
 
 
-def _row_digests(columns: list[Words], rows: int, pool: Any) -> Words:
+def _row_digests(matrix: Matrix, rows: int, pool: Any) -> Words:
     out = np.empty((4, rows), dtype=np.uint64)
+    pieces, width = (iter([matrix]), len(matrix)) if isinstance(matrix, list) else (matrix.pieces(), matrix.width)
+    states, done = np.empty(0, dtype=np.uint64), 0
+    for piece in pieces:
+        stage = BEGIN * (done == 0) + END * (done + len(piece) == width)
+        if stage == BEGIN:
+            states = np.empty(25 * rows, dtype=np.uint64)
+        _hash_piece(piece, out, states, stage, pool)
+        done += len(piece)
+    return out
+
+
+def _hash_piece(columns: list[Words], out: Words, states: Words, stage: int, pool: Any) -> None:
+    """Rows of ``columns`` into ``states``, or from there into ``out``; a whole row has its state in the cache."""
+    rows, local = out.shape[1], threading.local()
     addresses = np.array([c.ctypes.data for c in columns], dtype=np.uint64)
-    local = threading.local()
 
     def work(lo: int, hi: int) -> None:
-        if not hasattr(local, "scratch"):
-            local.scratch = np.empty(25 * TILE, dtype=np.uint64)
-        library.hash_rows(addresses, len(columns), out, rows, local.scratch, lo, hi)
+        if not hasattr(local, "states"):
+            local.states = np.empty(25 * TILE, dtype=np.uint64) if stage == BEGIN + END else states
+        library.hash_rows(addresses, len(columns), out, rows, local.states, stage, lo, hi)
 
     _parallel(pool, rows, work)
-    return out
 
 
 def _parallel(pool: Any, n: int, work: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -10,21 +11,23 @@ from typing import Any
 import numpy as np
 
 from ..air.program import Program
-from ..field import GENERATOR, ExtInts, P
+from ..field import ExtInts, P
+from ..hash import merkle
+from ..hash.keccak import RATE_WORDS
 from .kernels import library
 from .ntt import extension
 from .params import Params
+from .system import extend_columns
 
 Progress = Callable[[str, float], None]
 TOGETHER = 8192  # elements that share one inversion
-KEEP_BYTES = 1 << 30  # columns that are kept beside their extensions; beyond, large tables are computed again
-KEEP_TABLE_BYTES = 1 << 24
 LONGEST = 1 << 16  # rows that one compiled call handles, so that an interruption is noticed soon
 
 
 @dataclass
 class Instance:
-    """One table of a proof, by slot, with what the prover has of it: evaluations and their extensions."""
+    """One table of a proof, by slot, with what the prover has of it: values on the trace domain, and their extensions
+    if they are kept."""
 
     slot: int
     table: int
@@ -41,16 +44,12 @@ class Instance:
         self.height = int((self.main if self.program.main_count else self.fixed).shape[1])
         self.log = self.height.bit_length() - 1
 
-    def trace(self, job: Job) -> Any:
-        """Main columns on the subgroup; computed again from their extension if they were let go."""
-        return self.main if self.main is not None else job.restored(self.main_ext, self.log)
-
 
 class Job:
-    """Shared state of one proof: preset, thread pool, progress."""
+    """Shared state of one proof: preset, thread pool, progress; and whether extensions are kept in memory."""
 
-    def __init__(self, params: Params, threads: int, progress: Progress | None) -> None:
-        self.params, self.blowup, self.threads = params, 1 << params.log_blowup, threads
+    def __init__(self, params: Params, threads: int, progress: Progress | None, keep: bool = True) -> None:
+        self.params, self.blowup, self.threads, self.keep = params, 1 << params.log_blowup, threads, keep
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._progress = progress
 
@@ -68,16 +67,55 @@ class Job:
         step = min(max(least, -(-n // (4 * self.threads)) // least * least), LONGEST)
         return [(lo, min(lo + step, n)) for lo in range(0, n, step)]
 
-    def restored(self, extended: Any, log: int) -> Any:
-        """Columns on the subgroup from their extensions: every ``blowup``-th value lies on the coset 7 <w_n>."""
-        out = np.empty((len(extended), 1 << log), dtype=np.uint64)
-        back = extension(log, 0, pow(GENERATOR, -1, P))
-        self.map(lambda c: back.extend(np.ascontiguousarray(extended[c, ::self.blowup]), out[c]), range(len(out)))
-        return out
+    def extend(self, columns: Any) -> Any:
+        """Extensions of an array of columns; None if they are not kept."""
+        return extend_columns(columns, self.params.log_blowup, self.pool) if self.keep else None
+
+    def commit(self, parts: Sequence[tuple[Any, Any]]) -> merkle.Tree | None:
+        """One tree over arrays of columns with their extensions, which join in order at each height."""
+        heights: dict[int, list[Any]] = {}
+        for columns, extended in parts:
+            if len(columns):
+                heights.setdefault(columns.shape[1], []).extend(columns if extended is None else extended)
+        matrices: dict[int, merkle.Matrix] = {
+            n << self.params.log_blowup: columns if self.keep else StreamedExtensions(self, columns)
+            for n, columns in heights.items()}
+        return merkle.commit(matrices, self.pool) if matrices else None
 
     def close(self) -> None:
         if self.pool is not None:
             self.pool.shutdown(wait=True)
+
+
+class StreamedExtensions:
+    """Extensions of columns of one height, made whenever they are read (``merkle.Streamed``)."""
+
+    def __init__(self, job: Job, columns: list[Any]) -> None:
+        n = len(columns[0])
+        self.job, self.columns, self.width, self.size = job, columns, len(columns), job.blowup * n
+        self._extend = extension(n.bit_length() - 1, job.params.log_blowup).extend
+
+    def pieces(self) -> Iterator[list[Any]]:
+        """All columns, RATE_WORDS at a time."""
+        room = np.empty((min(RATE_WORDS, self.width), self.size), dtype=np.uint64)
+        for at in range(0, self.width, RATE_WORDS):
+            part = self.columns[at:at + RATE_WORDS]
+            self.job.map(lambda k, p=part: self._extend(p[k], room[k]), range(len(part)))
+            yield list(room[:len(part)])
+
+    def rows(self, which: Any) -> Any:
+        """Chosen rows, shape (rows, width)."""
+        out = np.empty((len(which), self.width), dtype=np.uint64)
+        local = threading.local()
+
+        def column(c: int) -> None:
+            if not hasattr(local, "room"):
+                local.room = np.empty(self.size, dtype=np.uint64)
+            self._extend(self.columns[c], local.room)
+            out[:, c] = local.room[which]
+
+        self.job.map(column, range(self.width))
+        return out
 
 
 def powers(ratio: int, n: int, first: int = 1) -> Any:

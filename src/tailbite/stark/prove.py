@@ -5,29 +5,28 @@ The witness is trusted by nobody: the prover never fails on a wrong one, it make
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..channel import Label, Writer
 from ..field import ExtInts, mul_ints
-from ..hash import merkle
 from . import prove_fri, prove_logup, prove_quotient
-from .job import KEEP_BYTES, KEEP_TABLE_BYTES, Instance, Job, Progress
+from .job import Instance, Job, Progress
 from .prove_open import DeepTerms, open_at
-from .system import MAGIC, PROTOCOL_VERSION, FixedTree, Keyed, ProgramKey, extend_columns
+from .system import MAGIC, PROTOCOL_VERSION, FixedTree, Keyed, ProgramKey
 
 
 def prove(keyed: Keyed, program: ProgramKey, fixed: FixedTree, output: bytes, witness: dict[int, Any],
-          threads: int = 1, progress: Progress | None = None, channel: Writer | None = None) -> tuple[Any, Writer]:
+          threads: int = 1, progress: Progress | None = None, channel: Writer | None = None,
+          keep: bool = True) -> tuple[Any, Writer]:
     """Proof words for the statement, and the channel with its record.
 
-    ``witness`` maps slots (see ``System.slots``) to main columns, shape (columns, height); of a large proof, tables
-    are taken out of it as they are extended, so that their memory can be used again. ``channel`` is a new one unless
-    it is given. Same arguments, same words, on any number of threads.
+    ``witness`` maps slots (see ``System.slots``) to main columns, shape (columns, height). ``channel`` is a new one
+    unless it is given. With ``keep`` the columns' extensions stay in memory; without, they are made again for each of
+    their three uses, which takes longer. Same statement, same words, whatever the other arguments.
     """
-    job = Job(keyed.params, threads, progress)
+    job = Job(keyed.params, threads, progress, keep)
     try:
         return _prove(job, channel or Writer(), keyed, program, fixed, output, witness)
     finally:
@@ -44,14 +43,10 @@ def _prove(job: Job, ch: Writer, keyed: Keyed, program: ProgramKey, fixed: Fixed
     publics = [int(w) for w in _words(output)[: keyed.system.public_words]]
 
     job.tell("main columns", 0.0)
-    frugal = 8 * sum(t.main.size + 3 * t.program.pairs * t.height for t in instances) > KEEP_BYTES
     for t in instances:
-        t.main_ext = extend_columns(t.main, job.params.log_blowup, job.pool)
-        if frugal and t.main.nbytes > KEEP_TABLE_BYTES:
-            t.main = None
-            witness.pop(t.slot, None)
+        t.main_ext = job.extend(t.main)
     job.tell("main commitment", 0.2)
-    main = _commit(job, instances, lambda t: t.main_ext)
+    main = job.commit([(t.main, t.main_ext) for t in instances])
     if main is not None:
         ch.message(Label.MAIN_ROOT, main.root)
 
@@ -63,11 +58,9 @@ def _prove(job: Job, ch: Writer, keyed: Keyed, program: ProgramKey, fixed: Fixed
         job.tell("bus columns", 0.3)
         for t in talking:
             prove_logup.fill(job, t, alpha, beta)
-            t.logup_ext = extend_columns(t.logup, job.params.log_blowup, job.pool)
-            if frugal and t.logup.nbytes > KEEP_TABLE_BYTES:
-                t.logup = None
+            t.logup_ext = job.extend(t.logup)
         job.tell("bus commitment", 0.45)
-        logup = _commit(job, talking, lambda t: t.logup_ext)
+        logup = job.commit([(t.logup, t.logup_ext) for t in talking])
         assert logup is not None
         ch.message(Label.LOGUP_ROOT, logup.root)
         ch.message(Label.SIGMA, [c for t in talking for c in t.sigma])
@@ -75,7 +68,8 @@ def _prove(job: Job, ch: Writer, keyed: Keyed, program: ProgramKey, fixed: Fixed
     combination = ch.challenge(Label.CONSTRAINT)
     job.tell("constraints", 0.55)
     quotients = prove_quotient.quotients(job, instances, combination, alpha, beta, publics)
-    quotient = merkle.commit({q.extended.shape[1]: list(q.extended) for q in quotients}, job.pool)
+    quotient = job.commit([(q.rows, q.extended) for q in quotients])
+    assert quotient is not None
     ch.message(Label.QUOTIENT_ROOT, quotient.root)
     zeta = ch.challenge(Label.ZETA)
     while zeta[1] == 0 and zeta[2] == 0:
@@ -130,15 +124,6 @@ def _statement(ch: Writer, keyed: Keyed, program: ProgramKey, output: bytes, log
     ch.message(Label.OUTPUT, [len(output)])
     ch.message(Label.OUTPUT, _words(output))
     ch.message(Label.TABLES, logs)
-
-
-def _commit(job: Job, instances: list[Instance], columns: Callable[[Instance], Any]) -> merkle.Tree | None:
-    """One tree over all tables' columns, in slot order at each height."""
-    heights: dict[int, list[Any]] = {}
-    for t in instances:
-        if len(columns(t)):
-            heights.setdefault(t.height * job.blowup, []).extend(columns(t))
-    return merkle.commit(heights, job.pool) if heights else None
 
 
 def _batching(ch: Writer, terms: int) -> list[ExtInts]:

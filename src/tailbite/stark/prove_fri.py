@@ -15,6 +15,7 @@ from .kernels import library
 from .ntt import interpolate
 from .params import FINAL_LOG_DEGREE, fold_schedule
 from .prove_open import HeightTerms
+from .system import extend_columns
 from .verify_queries import POW_TAG
 
 NONCES = 1 << 16  # tried in one compiled call
@@ -23,7 +24,7 @@ NONCES = 1 << 16  # tried in one compiled call
 def codeword(job: Job, terms: HeightTerms, log: int, zeta: ExtInts) -> Any:
     """Batched quotient of one height on its extended domain, shape (3, size)."""
     size, log_size = job.blowup << log, log + job.params.log_blowup
-    here, following = _weighted(job, terms.here, size), _weighted(job, terms.following, size)
+    here, following = _weighted(job, terms.here, log), _weighted(job, terms.following, log)
     xs = powers(root_of_unity(log_size), size, GENERATOR)
     inverses = inverse_differences(job, xs, zeta, 64)
     claims = words([*terms.claim_here, *terms.claim_following, pow(root_of_unity(log), -1, P)])
@@ -33,14 +34,15 @@ def codeword(job: Job, terms: HeightTerms, log: int, zeta: ExtInts) -> Any:
     return out
 
 
-def _weighted(job: Job, columns: list[tuple[Any, ExtInts]], size: int) -> Any:
-    """Sum of weight * column, shape (3, size)."""
-    out = np.zeros((3, size), dtype=np.uint64)
+def _weighted(job: Job, columns: list[tuple[Any, ExtInts]], log: int) -> Any:
+    """Sum of weight * column, added up on the trace domain and then extended; shape (3, size)."""
+    n = 1 << log
+    out = np.zeros((3, n), dtype=np.uint64)
     if columns:
         table = addresses([c for c, _ in columns])
         weights = words([x for _, w in columns for x in split_weight(w)])
-        job.map(lambda r: library.weighted_sum(table, len(columns), weights, out, size, *r), job.ranges(size, 64))
-    return out
+        job.map(lambda r: library.weighted_sum(table, len(columns), weights, out, n, *r), job.ranges(n, 64))
+    return extend_columns(out, job.params.log_blowup, job.pool)
 
 
 def commit_phase(job: Job, ch: Writer, codewords: dict[int, Any]) -> list[merkle.Tree]:

@@ -42,7 +42,7 @@ def fill(job: Job, t: Instance, alpha: ExtInts, beta: ExtInts) -> None:
     """Compute ``t.logup``, shape (3 * pairs, height), and the claimed sum ``t.sigma``."""
     p, n = t.program, t.height
     messages = prepared(p, alpha, beta)
-    columns = [*t.fixed, *t.trace(job)]
+    columns = [*t.fixed, *t.main]
     t.logup = np.empty((3 * p.pairs, n), dtype=np.uint64)
     inputs, outputs = addresses(columns), addresses(list(t.logup))
     shifts = np.zeros(max(len(columns), 1), dtype=np.uint64)
