@@ -28,6 +28,7 @@ class Chip(Table):
     """A table of the machine. Instruction tables declare one selector for each operation."""
 
     range_buses = RANGE_BUSES
+    rows_at_once = 0  # of a wide table whose rows are independent: filled in pieces, which stay in the cache
     pc: Any  # columns of the tables that use the macros
     ts: Any
 
@@ -87,13 +88,19 @@ class Chip(Table):
     # ------------------------------------------------------------ witness
 
     def fill(self, rows: Rows) -> dict[str, Any]:
-        """Columns beyond the common ones: name -> array, or sequence of arrays. Overridden by each chip."""
+        """Columns beyond the common ones: name -> array, or arrays in turn. Overridden by each chip."""
         return {}
 
     def witness(self, rows: Rows, height: int) -> Any:
         """Main columns, shape (columns, height); rows beyond those in use are zero."""
-        own = self.fill(rows)
         out = np.zeros((self.layout.main_count, height), dtype=np.uint64)
+        step = self.rows_at_once or len(rows)
+        for lo in range(0, len(rows), max(step, 1)):
+            self._write(rows.select(slice(lo, lo + step)) if step < len(rows) else rows, out[:, lo:lo + step])
+        return out
+
+    def _write(self, rows: Rows, out: Any) -> None:
+        own = self.fill(rows)
         k = 0
         for c in self.declared:
             if c.kind == "fixed":
@@ -103,7 +110,6 @@ class Chip(Table):
                 v = np.asarray(v)
                 out[k, :len(rows)] = v if v.dtype != bool else v.astype(np.uint64)
                 k += 1
-        return out
 
     def common(self, c: Any, rows: Rows) -> Any:
         """Columns that every instruction table shares."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ class Kround(Chip):
 
     name = "KROUND"
     instances = 2
+    rows_at_once = 1 << 12
     constraint_count = 2 * 320 + 1600 + 1 + 50 + 320 + 320 + 7 + 50
 
     f = selector("row in use")
@@ -138,9 +140,9 @@ def _rotl(x: Any, k: int) -> Any:
     return x if k % 64 == 0 else x << np.uint64(k % 64) | x >> np.uint64(64 - k % 64)
 
 
-def _limbs(lanes: Any) -> list[Any]:
-    return [limb for lane in lanes for limb in limbs32(lane)]
+def _limbs(lanes: Any) -> Iterator[Any]:
+    return (limb for lane in lanes for limb in limbs32(lane))
 
 
-def _bits(lanes: list[Any]) -> list[Any]:
-    return [lane >> np.uint64(z) & np.uint64(1) for lane in lanes for z in range(BITS)]
+def _bits(lanes: list[Any]) -> Iterator[Any]:
+    return (lane >> np.uint64(z) & np.uint64(1) for lane in lanes for z in range(BITS))
