@@ -1,4 +1,4 @@
-"""The command line: ``tailbite demo | run | prove | verify | inspect | id | check | build | doctor``.
+"""The command line: ``tailbite demo | run | prove | verify | inspect | id | check | build | bench | doctor``.
 
 JSON goes to stdout alone, messages to stderr. Exit codes: 0 yes, 1 no (rejected), 2 usage, 3 could not run, 130
 interrupted.
@@ -6,35 +6,39 @@ interrupted.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .errors import ParameterError, TailbiteError
-
-YES, NO, USAGE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+from .bench.cli import app as bench
+from .console import (
+    INTERRUPTED,
+    YES,
+    JsonFlag,
+    QuietFlag,
+    Usage,
+    announce,
+    bar,
+    err,
+    escape,
+    out,
+    outcome,
+    say,
+)
+from .errors import TailbiteError
 
 app = typer.Typer(
     name="tailbite", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
     help="Prove that a program ran, and check such proofs.\n\n"
          "A PROGRAM is an RV64IM ELF file or a .py file with a `@tailbite.guest` function.\n\n"
          "**Try it:** `tailbite demo`")
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-out = Console(highlight=False, soft_wrap=True)
+app.add_typer(bench, name="bench")
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
-QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages but errors.")]
 ProgramArg = Annotated[str, typer.Argument(metavar="PROGRAM", help="ELF file, or .py file with a guest function.")]
 ArgsArg = Annotated[list[str] | None, typer.Argument(
     metavar="[ARGS]...", help="Arguments of a Python guest: integers, true/false, a,b,c for arrays; "
@@ -47,56 +51,6 @@ ParamsOpt = Annotated[str, typer.Option("--params", "-p", metavar="NAME",
                                              "min.")]
 InsecureFlag = Annotated[bool, typer.Option("--allow-insecure", help="Accept presets that are only for tests.")]
 MaxCyclesOpt = Annotated[int | None, typer.Option("--max-cycles", min=1, help="Stop a run after so many cycles.")]
-
-
-class Usage(TailbiteError):
-    """A command line that makes no sense."""
-
-
-# ---------------------------------------------------------------- outcome
-
-
-@contextlib.contextmanager
-def outcome(as_json: bool) -> Iterator[dict[str, Any]]:
-    """Collect a command's result; turn errors into messages, JSON and exit codes."""
-    from .proof import VerificationError
-
-    result: dict[str, Any] = {"ok": True}
-    code = YES
-    try:
-        yield result
-        code = YES if result["ok"] else NO
-    except VerificationError as e:
-        code = NO
-        result.update(ok=False, error=str(e), category=e.category)
-        err.print(f"[red]rejected[/]: {_escape(e)}")
-    except (Usage, ParameterError) as e:
-        code = USAGE
-        result.update(ok=False, error=str(e))
-        err.print(f"[red]error[/]: {_escape(e)}")
-    except (TailbiteError, OSError, MemoryError) as e:
-        code = FAILED
-        text = str(e) or type(e).__name__
-        result.update(ok=False, error=text)
-        err.print(f"[red]error[/]: {_escape(text)}")
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-        result.update(ok=False, error="interrupted")
-        err.print("interrupted")
-    if as_json:
-        sys.stdout.write(json.dumps(result, default=str) + "\n")
-        sys.stdout.flush()
-    if code:
-        raise typer.Exit(code)
-
-
-def _escape(text: object) -> str:
-    from rich.markup import escape
-
-    return escape(str(text))
-
-
-# ---------------------------------------------------------------- arguments
 
 
 def load_program(path: str, guest: str | None = None) -> Any:
@@ -213,37 +167,6 @@ def typed(target: Any, output: bytes) -> dict[str, Any]:
 # ---------------------------------------------------------------- progress
 
 
-@contextlib.contextmanager
-def bar(title: str, quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A progress bar on a terminal, plain lines elsewhere, nothing if quiet."""
-    if quiet:
-        yield lambda phase, fraction: None
-        return
-    if not err.is_terminal:
-        def line(phase: str, fraction: float) -> None:
-            err.print(f"{title}: {phase} ({fraction:.0%})")
-
-        yield line
-        return
-    with Progress(TextColumn("{task.description:32}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"),
-                  TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True) as progress:
-        task = progress.add_task(title, total=1.0)
-        yield lambda phase, fraction: progress.update(task, description=f"{title}: {phase}", completed=fraction)
-
-
-def announce(quiet: bool) -> None:
-    """Let library messages, such as that of a first compilation, reach stderr."""
-    if not quiet:
-        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-        logging.getLogger("tailbite").setLevel(logging.INFO)
-
-
-def say(quiet: bool, as_json: bool, text: str) -> None:
-    """A result for people: on stdout, or on stderr when stdout carries JSON."""
-    if not quiet:
-        (err if as_json else out).print(text)
-
-
 # ---------------------------------------------------------------- commands
 
 
@@ -285,11 +208,11 @@ def run(program: ProgramArg, args: ArgsArg = None, input: InputOpt = None, guest
         if profile:
             result["profile"] = dict(done.profile())
         for text in done.printed:
-            say(quiet, json_, f"print: {_escape(text.rstrip())}")
+            say(quiet, json_, f"print: {escape(text.rstrip())}")
         say(quiet, json_, _run_summary(result))
         if profile:
             for name, n in done.profile()[:20]:
-                say(quiet, json_, f"{n:12} {100 * n / max(done.cycles, 1):5.1f} %  {_escape(name)}")
+                say(quiet, json_, f"{n:12} {100 * n / max(done.cycles, 1):5.1f} %  {escape(name)}")
         if counts:
             for name, n in sorted(done.counts.items(), key=lambda kv: -kv[1]):
                 say(quiet, json_, f"{n:12} {name}")
@@ -305,7 +228,7 @@ def run(program: ProgramArg, args: ArgsArg = None, input: InputOpt = None, guest
 def _run_summary(result: dict[str, Any]) -> str:
     lines = [f"{result['cycles']} cycles"]
     if "result" in result:
-        lines.append(f"result: {_escape(result['result'])}")
+        lines.append(f"result: {escape(result['result'])}")
     lines.append(f"public output: {result['output'] or '(none)'}")
     return "\n".join(lines)
 
@@ -344,9 +267,9 @@ def prove(program: ProgramArg, args: ArgsArg = None,
                       params=proof.params.name, proof=str(path), bytes=len(proof), seconds=round(seconds, 3),
                       **typed(target, proof.output))
         if "result" in result:
-            say(quiet, json_, f"result: {_escape(result['result'])}")
+            say(quiet, json_, f"result: {escape(result['result'])}")
         say(quiet, json_, f"public output: {result['output'] or '(none)'}\nprogram id: {result['program_id']}\n"
-                          f"proof: {_escape(path)}, {len(proof)} bytes, {proof.soundness.total:g} proven bits "
+                          f"proof: {escape(path)}, {len(proof)} bytes, {proof.soundness.total:g} proven bits "
                           f"({proof.params.name}), {seconds:.1f} s")
 
 
@@ -400,8 +323,8 @@ def _trusted(program: str | None, id_: str | None, trust_source: bool, guest: st
 def _verified(result: dict[str, Any]) -> str:
     lines = ["[green]verified[/]: the program halted with exit code 0 and this public output"]
     if "result" in result:
-        lines.append(f"arguments: {_escape(', '.join(map(str, result['args'])) or '(none public)')}\n"
-                     f"result: {_escape(result['result'])}")
+        lines.append(f"arguments: {escape(', '.join(map(str, result['args'])) or '(none public)')}\n"
+                     f"result: {escape(result['result'])}")
     lines.append(f"public output: {result['output'] or '(none)'}\nprogram id: {result['program_id']}\n"
                  f"soundness: {result['bits']:g} proven bits ({result['params']})")
     return "\n".join(lines)
@@ -421,7 +344,7 @@ def inspect(proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof f
                       rounds=[{"name": r.name, "bits": r.bits} for r in s.rounds], verified=False)
         if json_:
             return
-        out.print(f"claims (not verified): public output {_escape(result['output'] or '(none)')}\n"
+        out.print(f"claims (not verified): public output {escape(result['output'] or '(none)')}\n"
                   f"program id: {result['program_id']}\npreset: {p.params.name}, {len(p)} bytes")
         tables = Table("table", "rows", title="tables")
         for name, log in p.tables:
@@ -462,7 +385,7 @@ def check(program: ProgramArg, args: ArgsArg = None, input: InputOpt = None, gue
         result.update(ok=not failures, cycles=done.cycles, output=done.output.hex(),
                       failures=[str(f) for f in failures])
         say(quiet, json_, f"{done.cycles} cycles: all constraints and buses hold" if not failures else
-            "\n".join(_escape(f) for f in failures))
+            "\n".join(escape(f) for f in failures))
 
 
 @app.command()
@@ -480,7 +403,7 @@ def build(source: Annotated[str, typer.Argument(metavar="GUEST.py", help="Python
         Path(path).write_bytes(elf)
         result.update(elf=str(path), bytes=len(elf), sha256=target.program.sha256,
                       program_id=target.program.id("standard").hex())
-        say(False, json_, f"{_escape(path)}: {len(elf)} bytes\nsha256: {result['sha256']}\n"
+        say(False, json_, f"{escape(path)}: {len(elf)} bytes\nsha256: {result['sha256']}\n"
                           f"program id: {result['program_id']}")
 
 
@@ -493,7 +416,7 @@ def doctor(json_: JsonFlag = False) -> None:
         checks = examine()
         result.update(ok=all(c.good for c in checks), checks=[c._asdict() for c in checks])
         for c in checks:
-            say(False, json_, f"{'[green]ok[/] ' if c.good else '[red]bad[/]'} {c.name}: {_escape(c.found)}")
+            say(False, json_, f"{'[green]ok[/] ' if c.good else '[red]bad[/]'} {c.name}: {escape(c.found)}")
 
 
 @app.command()
