@@ -260,7 +260,7 @@ def table(t: Table) -> list[str]:
     heights = f"2^{p.min_log}" if p.min_log == p.max_log else f"2^{p.min_log} to 2^{p.max_log}"
     facts = [f"Main columns {p.main_count}", f"fixed columns {p.fixed_count} ({t.fixed_in})" if p.fixed_count else "",
              f"messages {len(p.interactions)}", f"cells a row {cost(t)}", f"height {heights}",
-             "two instances" if p.instances == 2 else "one instance",
+             {1: "one instance", 2: "two instances", 3: "three instances"}[p.instances],
              ("present if it has rows" if p.fixed_in == 2 else "always present") if p.required else "",
              f"reads {', '.join(p.column_names[c] for c in p.following)} of the following row" if p.following else ""]
     purpose = str(module).partition(": ")[2]

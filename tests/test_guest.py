@@ -96,11 +96,11 @@ def test_unfit_arguments_are_named(args: tuple[object, ...]) -> None:
 def test_input_that_is_not_the_encoding_panics() -> None:
     good = mix.encode(1, 2, [1, 2, 3], b"abc", True)
     mix.program.run(good)
-    for bad in (good + b"\0", good[:-1], b"", good[:-1] + b"\2"):
+    for bad in (good + b"\0", good[:-1], b"", good[:-1] + b"\2", b"\1" + good[1:]):
         with pytest.raises(tailbite.ExecutionError):
             mix.program.run(bad)
     long = bytearray(good)
-    long[24:28] = (0xFFFFFFFF).to_bytes(4, "little")  # the length of Bytes
+    long[28:32] = (0xFFFFFFFF).to_bytes(4, "little")  # the length of Bytes
     with pytest.raises(tailbite.ExecutionError):
         mix.program.run(bytes(long))
 

@@ -15,7 +15,7 @@ from tailbite.stark.view import Shape
 def sizes(present: Slice[u64], blowup: u64, top: u64, out: Slice[u64]) -> u64:
     """Log sizes of the verifier's folds; returns how many there are."""
     none = present[0:0]
-    shape = Shape(u64(0), blowup, top, *[none] * 14, present, none)
+    shape = Shape(u64(0), blowup, top, *[none] * 14, present, none, none, none)
     size = top + blowup
     n = u64(0)
     while size > blowup + FINAL_LOG_DEGREE:

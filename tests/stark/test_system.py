@@ -131,7 +131,7 @@ UNSOUND: dict[str, Callable[[], System]] = {
     "too high": lambda: System("s", [table(max_log=27)], []),
     "no height": lambda: System("s", [table(min_log=9, max_log=8)], []),
     "no instance": lambda: System("s", [table(instances=0)], []),
-    "three instances": lambda: System("s", [table(instances=3)], []),
+    "four instances": lambda: System("s", [table(instances=4)], []),
     "two instances of preprocessed rows": lambda: System("s", [fixed_table(instances=2)], []),
     "preprocessed rows in no tree": lambda: System("s", [fixed_table(fixed_in="")], []),
     "a tree without columns": lambda: System("s", [table(fixed_in="program")], []),

@@ -10,7 +10,7 @@ from assembler import BASE, BRANCHES, ECALL, I_TYPE, M64, R_TYPE, SHIFTS, STORES
 from tailbite.program import Program
 from tailbite.proof import verify
 from tailbite.vm.executor import ExecutionError
-from tailbite.vm.trace import _heights
+from tailbite.vm.trace import INSTANCE_CELLS, _heights
 
 CYCLES, KECCAK = (-32) & M64, (-2) & M64
 LOADS = ["lb", "lbu", "lh", "lhu", "lw", "lwu", "ld"]
@@ -112,13 +112,23 @@ def test_code_that_reads_and_overwrites_itself() -> None:
     assert not failures and run.output == (1).to_bytes(8, "little") + bytes(16)
 
 
-def test_two_instances_of_the_greatest_height() -> None:
+def test_instances_of_the_greatest_height() -> None:
     top = 1 << 26
     for n, heights in ((top, [top]), (top + 1, [top, 32]), (3 * top // 2 + 1, [top, top]), (2 * top, [top, top])):
-        assert _heights(n, 32, top, 2) == heights
-    assert max(_heights(2 * top + 1, 32, top, 2)) > top
-    assert _heights(33, 32, top, 2) == _heights(48, 32, top, 2) == [64] and _heights(65, 32, top, 2) == [64, 32]
-    assert _heights(65, 32, top, 1) == [128]
+        assert _heights(n, 32, top, 2, 40) == heights
+    assert _heights(2 * top + 1, 32, top, 2, 40) == [] and _heights(2 * top + 1, 32, top, 3, 40) == [top, top, 32]
+    assert _heights(3 * top, 32, top, 3, 40) == [top] * 3 and _heights(3 * top + 1, 32, top, 3, 40) == []
+
+
+@pytest.mark.parametrize("n", [1, 33, 64, 65, 209711, 419422, (1 << 20) + 1])
+@pytest.mark.parametrize("width", [1, 40, 2400])
+def test_instances_save_cells(n: int, width: int) -> None:
+    """Every number of rows fits; heights descend; an instance more is worth it; small tables are whole."""
+    heights = _heights(n, 32, 1 << 26, 3, width)
+    one = _heights(n, 32, 1 << 26, 1, width)
+    assert sum(heights) >= n and heights == sorted(heights, reverse=True) and len(one) == 1
+    assert (len(heights) - 1) * INSTANCE_CELLS <= width * (one[0] - sum(heights))
+    assert len(heights) == 1 or n * width > INSTANCE_CELLS
 
 
 def test_commits_of_no_bytes() -> None:

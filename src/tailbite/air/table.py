@@ -193,7 +193,7 @@ class Table(metaclass=TableMeta):
     fixed_in = ""
     #: must the table be present in every proof? (one with preprocessed rows of a program: iff it has rows)
     required = False
-    #: how many instances of different heights a proof may hold (1 or 2)
+    #: how many instances of different heights a proof may hold (1 to 3)
     instances = 1
     min_log, max_log = 5, 26
     #: number of constraints that ``rules`` registers, bits and selector sums included; checked by the linter

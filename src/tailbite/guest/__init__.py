@@ -22,7 +22,7 @@ from ..lang.function import Function
 from ..lang.types import ArrayType, Int, Memory, tuple_parts, type_name, u8
 from ..lang.types import Slice as _Slice
 from .commit import collecting, commit
-from .entry import make_entry
+from .entry import PADDING, make_entry
 
 if TYPE_CHECKING:
     from ..program import Program, Run
@@ -128,8 +128,9 @@ class Guest:
         return Program.from_elf(self.elf(), guest=self)
 
     def encode(self, *args: Any) -> bytes:
-        """The private input that carries the arguments to the program."""
-        return b"".join(encode(a, t) for a, t in zip(self._checked(args), self.parameters.values(), strict=True))
+        """The private input that carries the arguments to the program: padding, then their encoding."""
+        arguments = zip(self._checked(args), self.parameters.values(), strict=True)
+        return bytes(PADDING) + b"".join(encode(a, t) for a, t in arguments)
 
     def run(self, *args: Any, **options: Any) -> Run:
         """Run the program; see :meth:`Program.run` for the options."""

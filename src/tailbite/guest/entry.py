@@ -17,6 +17,7 @@ from ..lang.values import Builder, SliceValue, Value, flatten, lift, llvm_type, 
 from .commit import commit_bytes
 
 INPUT = 0xFF000000
+PADDING = 4  # zero bytes before the arguments, so that words of 8 bytes are aligned
 
 
 @function
@@ -47,7 +48,7 @@ class _Stub:
         raise TypeError("the entry of a guest runs only on the machine")
 
     def emit_with_builder(self, b: Builder) -> None:
-        at: Any = lift(INPUT + 4, u64, b)
+        at: Any = lift(INPUT + 4 + PADDING, u64, b)
         args, public = [], []
         for name, t in self.fn.signature.items():
             start = at
@@ -55,8 +56,8 @@ class _Stub:
             args.append(value)
             if name in self.public:
                 public.append((start, at - start))
-        size = pointer_at.emit_with_builder(b, lift(INPUT, u64, b), u32)[0]
-        b.trap_unless(at - (INPUT + 4) == u64(size), "the input is not the arguments of this guest")
+        size = pointer_at.emit_with_builder(b, lift(INPUT, u64, b), u64)[0]  # the length, as the padding is zero
+        b.trap_unless(at - (INPUT + 4) == size, "the input is not the arguments of this guest")
         for start, n in public:
             commit_bytes(b, start, n)
         result = emit_call(b.module, b, self.fn, tuple(args))  # type: ignore[attr-defined]

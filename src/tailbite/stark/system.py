@@ -21,9 +21,10 @@ from ..hash.keccak import keccak256
 from .ntt import extension
 from .params import MAX_LOG_HEIGHT, MIN_LOG_HEIGHT, Params
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAGIC = int.from_bytes(b"tailbite", "little")
 KEY_HEADER = 10  # words before the first table
+MAX_INSTANCES = 3
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,9 @@ class System:
                            f"{MIN_LOG_HEIGHT} to {MAX_LOG_HEIGHT}")
         if (p.fixed_in != 0) != (p.fixed_count != 0):
             raise AirError(f"{p.name}: preprocessed columns and their tree ('fixed_in') go together")
-        if p.instances not in ((1,) if p.fixed_in else (1, 2)):
-            raise AirError(f"{p.name}: {p.instances} instances; allowed are 2, or 1 with preprocessed columns")
+        if not 1 <= p.instances <= (1 if p.fixed_in else MAX_INSTANCES):
+            raise AirError(f"{p.name}: {p.instances} instances; allowed are {MAX_INSTANCES}, or 1 with preprocessed "
+                           f"columns")
         if any(c < p.fixed_count for c in p.following):
             raise AirError(f"{p.name}: a preprocessed column has no following row")
         given = np.shape(self.universal[p.name]) if p.name in self.universal else None

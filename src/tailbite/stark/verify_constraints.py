@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..field import Ext, P, ext_inv, ext_mul, ext_power, root_of_unity
 from ..lang import Constants, Slice, function, length, u64
-from .view import KEY_OUTPUT_BUS, KEY_START_BUS, Scratch, Shape, TableView, reserve, table_at
+from .view import KEY_OUTPUT_BUS, KEY_START_BUS, Scratch, Shape, TableView, choose, reserve, table_at
 
 ROOTS = Constants(root_of_unity(k) for k in range(33))
 LAST_ROWS = Constants(pow(root_of_unity(k), -1, P) for k in range(33))  # the points of the last rows
@@ -67,16 +67,17 @@ def check_constraints(key: Slice[u64], shape: Shape, c: Claim, s: Scratch) -> No
             first, last = row_selectors(c.zeta, zeta_n, log)
             power = Ext(u64(1), u64(0), u64(0))
             total = Ext(u64(0), u64(0), u64(0))
-            for i in range(shape.slots):
-                if shape.log[i] == log:
-                    table = table_at(key, shape.table[i])
-                    slots = evaluate(table, shape, i, c, first, last, s)
-                    for k in range(length(table.zeros)):
-                        total = total + ext_mul(power, ext_at(slots, table.zeros[k]))
-                        power = ext_mul(power, c.challenge)
-                    if table.interactions != 0:
-                        total, power = logup(table, shape, i, c, slots, total, power)
-                    s.used[0] = used
+            chosen = choose(shape, log)
+            for n in range(length(chosen)):
+                i = chosen[n]
+                table = table_at(key, shape.table[i])
+                slots = evaluate(table, shape, i, c, first, last, s)
+                for k in range(length(table.zeros)):
+                    total = total + ext_mul(power, ext_at(slots, table.zeros[k]))
+                    power = ext_mul(power, c.challenge)
+                if table.interactions != 0:
+                    total, power = logup(table, shape, i, c, slots, total, power)
+                s.used[0] = used
             q = shape.quotient_term[log]
             quotient = ext_at(c.values, q) + ext_mul(zeta_n, ext_at(c.values, q + 1))
             expected = ext_mul(zeta_n.plus_base(P - 1), quotient)

@@ -214,7 +214,8 @@ def open_fixed(ch: Reader, shape: Shape, tree: u64, weights: Slice[u64], sets: S
                root: Slice[u64], s: Scratch) -> None:
     """A preprocessed tree is opened whole; tables absent from the proof are not batched."""
     top = u64(0)
-    for i in range(shape.slots):
+    for k in range(shape.with_fixed[0]):
+        i = shape.with_fixed[1 + k]
         if shape.fixed_in[i] == tree and shape.fixed_log[i] > top:
             top = shape.fixed_log[i]
     assert top <= shape.top, "shape: a preprocessed table is higher than every table of the proof"

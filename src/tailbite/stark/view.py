@@ -70,13 +70,14 @@ def table_at(key: Slice[u64], at: u64) -> TableView:
 
 
 class Shape(NamedTuple):
-    """The tables of one proof. A slot is a table instance; arrays have one word a slot, but for the last three.
+    """The tables of one proof. A slot is a table instance; arrays have one word a slot, but for the last five.
 
     ``table``: where the slot's table begins in the key. ``log``: log height, 0 if absent. ``fixed_in``,
     ``fixed_log``, ``fixed``: tree, log height and width of the preprocessed columns, committed even for an absent
     table; zero for a second instance. ``main``, ``pairs``: main and LogUp columns. ``following_at``, ``following``:
     place in the key and number of the columns read in the following row. ``*_term``: number of the first opened
-    value in each tree. By log height: ``quotient_term``, ``present``, and ``chosen`` is room for a list of slots.
+    value in each tree. By log height: ``quotient_term``, ``present``. Lists of slots, their number first: ``here``, of
+    present tables, and ``with_fixed``, of tables with preprocessed columns; ``chosen`` is room for one more.
     """
 
     slots: u64
@@ -97,6 +98,8 @@ class Shape(NamedTuple):
     sigma: Slice[u64]
     quotient_term: Slice[u64]
     present: Slice[u64]
+    here: Slice[u64]
+    with_fixed: Slice[u64]
     chosen: Slice[u64]
 
 
@@ -106,7 +109,7 @@ def new_shape(slots: u64, logs: Slice[u64], blowup: u64, top: u64, s: Scratch) -
     return Shape(slots, blowup, top, reserve(s, slots), logs, reserve(s, slots), reserve(s, slots), reserve(s, slots),
                  reserve(s, slots), reserve(s, slots), reserve(s, slots), reserve(s, slots), reserve(s, slots),
                  reserve(s, slots), reserve(s, slots), reserve(s, slots), reserve(s, u64(64)), reserve(s, u64(64)),
-                 reserve(s, slots))
+                 reserve(s, slots + 1), reserve(s, slots + 1), reserve(s, slots))
 
 
 @function
@@ -123,13 +126,15 @@ def highest(logs: Slice[u64]) -> u64:
 def read_shape(key: Slice[u64], logs: Slice[u64], program_logs: Slice[u64], blowup: u64, s: Scratch) -> Shape:
     """Check the table list of a proof against the key.
 
-    Each rule is an assertion: heights within the table's limits, no second instance without a first or larger than
+    Each rule is an assertion: heights within the table's limits, no instance without the one before or higher than
     it, required tables present, preprocessed tables of exactly the height that key and program fix, and so few bus
     messages that no multiplicity can wrap.
     """
     shape = new_shape(key[2], logs, blowup, highest(logs), s)
     for k in range(length(shape.present)):
         shape.present[k] = u64(0)
+    shape.here[0] = u64(0)
+    shape.with_fixed[0] = u64(0)
     at = u64(KEY_TABLES)
     slot, programs, messages = u64(0), u64(0), u64(0)
     for _t in range(key[1]):
@@ -141,8 +146,11 @@ def read_shape(key: Slice[u64], logs: Slice[u64], program_logs: Slice[u64], blow
                 assert log >= table.min_log, "shape: a table is lower than its smallest height"
                 assert log <= table.max_log, "shape: a table is higher than its limit"
                 shape.present[log] = u64(1)
+                append(shape.here, slot)
                 messages += table.interactions << log
             if k == 0:
+                if table.fixed_in != 0:
+                    append(shape.with_fixed, slot)
                 assert table.required == 0 or table.fixed_in == PROGRAM or log != 0, "shape: a required table is absent"
                 if table.fixed_in == UNIVERSAL:
                     shape.fixed_log[slot] = table.min_log
@@ -151,12 +159,19 @@ def read_shape(key: Slice[u64], logs: Slice[u64], program_logs: Slice[u64], blow
                     shape.fixed_log[slot] = log
                     programs += 1
             else:
-                assert log <= logs[slot - 1], "shape: a second instance is higher than the first"
+                assert log <= logs[slot - 1], "shape: an instance is higher than the one before"
             slot += 1
         at += 1 + key[at]
     assert shape.top != 0, "shape: the proof has no tables"
     assert messages < 1 << 60, "shape: too many bus messages"
     return shape
+
+
+@function
+def append(slots: Slice[u64], slot: u64) -> None:
+    """Put a slot on a list, whose first word is its length."""
+    slots[0] += 1
+    slots[slots[0]] = slot
 
 
 @function
@@ -177,17 +192,19 @@ def number_terms(shape: Shape) -> u64:
     """Give each opened value its number, in proof order; returns how many there are."""
     term = u64(0)
     for tree in range(UNIVERSAL, PROGRAM + 1):
-        for i in range(shape.slots):
+        for k in range(shape.with_fixed[0]):
+            i = shape.with_fixed[1 + k]
             if shape.log[i] != 0 and shape.fixed_in[i] == tree:
                 shape.fixed_term[i] = term
                 term += shape.fixed[i]
-    for i in range(shape.slots):
-        if shape.log[i] != 0:
-            shape.main_term[i] = term
-            term += shape.main[i] + shape.following[i]
+    for k in range(shape.here[0]):
+        i = shape.here[1 + k]
+        shape.main_term[i] = term
+        term += shape.main[i] + shape.following[i]
     sigmas = u64(0)
-    for i in range(shape.slots):
-        if shape.log[i] != 0 and shape.pairs[i] != 0:
+    for k in range(shape.here[0]):
+        i = shape.here[1 + k]
+        if shape.pairs[i] != 0:
             shape.logup_term[i] = term
             shape.sigma[i] = sigmas
             sigmas += 1
@@ -205,9 +222,8 @@ def number_terms(shape: Shape) -> u64:
 def total_of_present(shape: Shape, numbers: Slice[u64]) -> u64:
     """Sum of a slot's number over the present tables."""
     n = u64(0)
-    for i in range(shape.slots):
-        if shape.log[i] != 0:
-            n += numbers[i]
+    for k in range(shape.here[0]):
+        n += numbers[shape.here[1 + k]]
     return n
 
 
@@ -215,8 +231,8 @@ def total_of_present(shape: Shape, numbers: Slice[u64]) -> u64:
 def count_logup(shape: Shape) -> u64:
     """Number of present tables with bus messages."""
     n = u64(0)
-    for i in range(shape.slots):
-        if shape.log[i] != 0 and shape.pairs[i] != 0:
+    for k in range(shape.here[0]):
+        if shape.pairs[shape.here[1 + k]] != 0:
             n += 1
     return n
 
@@ -225,7 +241,8 @@ def count_logup(shape: Shape) -> u64:
 def choose(shape: Shape, log: u64) -> Slice[u64]:
     """The slots of the tables of height 2^log."""
     n = u64(0)
-    for i in range(shape.slots):
+    for k in range(shape.here[0]):
+        i = shape.here[1 + k]
         if shape.log[i] == log:
             shape.chosen[n] = i
             n += 1
@@ -236,7 +253,8 @@ def choose(shape: Shape, log: u64) -> Slice[u64]:
 def choose_fixed(shape: Shape, tree: u64, log: u64) -> Slice[u64]:
     """The slots whose preprocessed columns are in a tree at height 2^log."""
     n = u64(0)
-    for i in range(shape.slots):
+    for k in range(shape.with_fixed[0]):
+        i = shape.with_fixed[1 + k]
         if shape.fixed_in[i] == tree and shape.fixed_log[i] == log:
             shape.chosen[n] = i
             n += 1

@@ -40,6 +40,7 @@ _ALIGNED = {Name.LD: 8, Name.SD: 8, Name.LW: 4, Name.SW: 4}
 _INDEX = {AND: (1, 256, 0), B2: (1, 256), R16: (1,), MSB: (1, 0), POW: (1, 0, 0), KRC: (1,) + (0,) * 7}
 _COUNTED_IN = {AND: ("LUT", "m_and"), B2: ("LUT", "m_b2"), R16: ("LUT", "m_r16"), MSB: ("LUT", "m_msb"),
                POW: ("POW", "m"), KRC: ("KRC", "m")}
+INSTANCE_CELLS = 1 << 19  # an instance less is worth so many cells, about 60 KB of openings
 _SIZES = {"LUT": 1 << 16, "POW": 1 << 6, "KRC": 1 << 5}
 
 
@@ -166,22 +167,38 @@ def _instances(name: str, rows: Any) -> list[tuple[int, Any, Any, int]]:
     k = system.index(name)
     table, program, n = system.tables[k], system.programs[k], len(rows)
     most = 1 << program.max_log
-    heights = _heights(n, 1 << program.min_log, most, program.instances)
-    if max(heights) > most:
+    heights = _heights(n, 1 << program.min_log, most, program.instances, program.main_count + 3 * program.pairs)
+    if not heights:
         raise NotProvable(f"table {name} needs {n} rows; at most {program.instances * most} fit in one proof")
-    slot, first = system.slots.index((k, 0)), heights[0]
-    parts = [slice(0, n)] if len(heights) == 1 else [slice(0, first), slice(first, n)]
-    return [(slot + i, table, rows.select(p), h) for i, (p, h) in enumerate(zip(parts, heights, strict=True))]
+    slot, first, out = system.slots.index((k, 0)), 0, []
+    for i, height in enumerate(heights):
+        out.append((slot + i, table, rows if len(heights) == 1 else rows.select(slice(first, first + height)), height))
+        first += height
+    return out
 
 
-def _heights(n: int, least: int, most: int, instances: int) -> list[int]:
-    """Heights for ``n`` rows: of two instances, if that takes fewer rows than one or one is too high."""
-    one = max(least, 1 << (n - 1).bit_length())
-    whole = min(1 << n.bit_length() - 1, most)
-    if instances == 1 or n == whole or whole < least:
-        return [one]
-    rest = max(least, 1 << (n - whole - 1).bit_length())
-    return [whole, rest] if whole + rest < one or one > most else [one]
+def _heights(n: int, least: int, most: int, instances: int, width: int) -> list[int]:
+    """Heights of the instances for ``n`` rows, by descending height: those that cost least; none if nothing fits.
+
+    Each instance but the last is the largest power of two that it can fill.
+    """
+    best: list[int] = []
+    for count in range(1, instances + 1):
+        heights, left = [], n
+        for last in [False] * (count - 1) + [True]:
+            height = 1 << (left - 1).bit_length() if last else 1 << left.bit_length() - 1
+            heights.append(min(max(height, least), most))
+            left -= heights[-1]
+            if left <= 0:
+                break
+        if left <= 0 and (not best or _cost(heights, width) < _cost(best, width)):
+            best = heights
+    return best
+
+
+def _cost(heights: list[int], width: int) -> int:
+    """Cells that an instance commits, and what it adds to the openings in cells that take as long."""
+    return width * sum(heights) + INSTANCE_CELLS * len(heights)
 
 
 def _program_tables(columns: dict[int, Any], image: Image) -> None:

@@ -11,7 +11,7 @@ from ..ops import Op
 
 class Addi(Chip):
     name = "ADDI"
-    instances = 2
+    instances = 3
     constraint_count = 3
 
     f = selector("ADDI", Op.ADDI)

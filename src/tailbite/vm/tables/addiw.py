@@ -13,7 +13,7 @@ class AddiW(Chip):
     """As ADDW with one operand; the ROM holds 0 as the immediate's high limb, which the sum does not need."""
 
     name = "ADDIW"
-    instances = 2
+    instances = 3
     constraint_count = 2
 
     f = selector("ADDIW", Op.ADDIW)

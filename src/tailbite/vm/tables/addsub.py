@@ -17,7 +17,7 @@ class AddSub(Chip):
     """
 
     name = "ADDSUB"
-    instances = 2
+    instances = 3
     constraint_count = 5
 
     add, sub = selector("ADD", Op.ADD), selector("SUB", Op.SUB)

@@ -16,7 +16,7 @@ class AddW(Chip):
     """
 
     name = "ADDW"
-    instances = 2
+    instances = 3
     constraint_count = 4
 
     addw, subw = selector("ADDW", Op.ADDW), selector("SUBW", Op.SUBW)

@@ -21,7 +21,7 @@ class Beq(Chip):
     """
 
     name = "BEQ"
-    instances = 2
+    instances = 3
     constraint_count = 8
 
     beq, bne = selector("BEQ", Op.BEQ), selector("BNE", Op.BNE)

@@ -18,7 +18,7 @@ class Blt(Chip):
     """
 
     name = "BLT"
-    instances = 2
+    instances = 3
     constraint_count = 8
 
     blt, bge = selector("BLT", Op.BLT), selector("BGE", Op.BGE)

@@ -15,7 +15,7 @@ class Bltu(Chip):
     """A comparison (see ``compare``) and a choice of the next pc (see ``branch``)."""
 
     name = "BLTU"
-    instances = 2
+    instances = 3
     constraint_count = 8
 
     bltu, bgeu = selector("BLTU", Op.BLTU), selector("BGEU", Op.BGEU)

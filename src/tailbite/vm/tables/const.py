@@ -13,7 +13,7 @@ class Const(Chip):
     """Everything but the time and the old value of rd stands in the ROM, so nothing is left to constrain."""
 
     name = "CONST"
-    instances = 2
+    instances = 3
     constraint_count = 1
 
     f = selector("CONST", Op.CONST)

@@ -30,7 +30,7 @@ class DivRem(Chip):
     """
 
     name = "DIVREM"
-    instances = 2
+    instances = 3
     constraint_count = 48
 
     f = selector("a division", Op.DIVU)

@@ -17,7 +17,7 @@ class Jalr(Chip):
     """
 
     name = "JALR"
-    instances = 2
+    instances = 3
     constraint_count = 4
 
     f = selector("JALR", Op.JALR)

@@ -21,7 +21,7 @@ class Lbh(Chip):
     """
 
     name = "LBH"
-    instances = 2
+    instances = 3
     constraint_count = 16
 
     lb, lbu = selector("LB", Op.LB), selector("LBU", Op.LBU)

@@ -18,7 +18,7 @@ class Ld(Chip):
     """
 
     name = "LD"
-    instances = 2
+    instances = 3
     constraint_count = 3
 
     f = selector("LD", Op.LD)

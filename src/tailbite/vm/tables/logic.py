@@ -28,7 +28,7 @@ class Logic(Chip):
     """
 
     name = "LOGIC"
-    instances = 2
+    instances = 3
     constraint_count = 6
 
     fa, fo, fx = selector("AND", Op.AND), selector("OR", Op.OR), selector("XOR", Op.XOR)

@@ -18,7 +18,7 @@ class Logic32(Chip):
     """
 
     name = "LOGIC32"
-    instances = 2
+    instances = 3
     constraint_count = 8
 
     fa, fo, fx = selector("AND", Op.AND), selector("OR", Op.OR), selector("XOR", Op.XOR)

@@ -18,7 +18,7 @@ class LogicI(Chip):
     """
 
     name = "LOGICI"
-    instances = 2
+    instances = 3
     constraint_count = 6
 
     fa, fo, fx = selector("ANDI", Op.ANDI), selector("ORI", Op.ORI), selector("XORI", Op.XORI)

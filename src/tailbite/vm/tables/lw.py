@@ -18,7 +18,7 @@ class Lw(Chip):
     """
 
     name = "LW"
-    instances = 2
+    instances = 3
     constraint_count = 8
 
     lw, lwu = selector("LW", Op.LW), selector("LWU", Op.LWU)

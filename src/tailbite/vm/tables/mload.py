@@ -23,7 +23,7 @@ class Mload(Chip):
     """
 
     name = "MLOAD"
-    instances = 2
+    instances = 3
     constraint_count = 25
 
     lh, lhu, lw = selector("LH", Op.LH), selector("LHU", Op.LHU), selector("LW", Op.LW)

@@ -20,7 +20,7 @@ class Mstore(Chip):
     """
 
     name = "MSTORE"
-    instances = 2
+    instances = 3
     constraint_count = 23
 
     sh, sw, sd = selector("SH", Op.SH), selector("SW", Op.SW), selector("SD", Op.SD)

@@ -22,7 +22,7 @@ class Mul(Chip):
     """
 
     name = "MUL"
-    instances = 2
+    instances = 3
     constraint_count = 6
 
     mul, mulw = selector("mul", Op.MUL), selector("mulw", Op.MULW)

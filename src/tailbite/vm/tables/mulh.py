@@ -23,7 +23,7 @@ class Mulh(Chip):
     """
 
     name = "MULH"
-    instances = 2
+    instances = 3
     constraint_count = 11
 
     mulh, mulhsu = selector("mulh", Op.MULH), selector("mulhsu", Op.MULHSU)

@@ -11,7 +11,7 @@ class Mv(Chip):
     """Each result limb is a copy of an operand limb or 0 (``lo``, ``hi``), so its range is the operand's."""
 
     name = "MV"
-    instances = 2
+    instances = 3
     constraint_count = 6
 
     mv, sl, sr = selector("MV", Op.MV), selector("SL32", Op.SL32), selector("SR32", Op.SR32)

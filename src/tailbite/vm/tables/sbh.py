@@ -21,7 +21,7 @@ class Sbh(Chip):
     """
 
     name = "SBH"
-    instances = 2
+    instances = 3
     constraint_count = 15
 
     sb, sh = selector("SB", Op.SB), selector("SH", Op.SH)

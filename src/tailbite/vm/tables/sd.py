@@ -16,7 +16,7 @@ class Sd(Chip):
     """
 
     name = "SD"
-    instances = 2
+    instances = 3
     constraint_count = 3
 
     f = selector("SD", Op.SD)

@@ -21,7 +21,7 @@ class Shi1(Chip):
     """
 
     name = "SHI1"
-    instances = 2
+    instances = 3
     constraint_count = 8
 
     lw, rw = selector("slliw", Op.SHI1_LW), selector("srliw", Op.SHI1_RW)

@@ -18,7 +18,7 @@ class Shi2(Chip):
     """
 
     name = "SHI2"
-    instances = 2
+    instances = 3
     constraint_count = 7
 
     left, right = selector("slli", Op.SHI2_L), selector("srli", Op.SHI2_R)

@@ -28,7 +28,7 @@ class Shr(Chip):
     """
 
     name = "SHR"
-    instances = 2
+    instances = 3
     constraint_count = 22
 
     sll, srl, sra = selector("left", Op.SLL), selector("right", Op.SRL), selector("arithmetic right", Op.SRA)

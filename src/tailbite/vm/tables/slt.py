@@ -21,7 +21,7 @@ class Slt(Chip):
     """
 
     name = "SLT"
-    instances = 2
+    instances = 3
     constraint_count = 9
 
     slt, sltu = selector("SLT, SLTI", Op.SLT), selector("SLTU, SLTIU", Op.SLTU)

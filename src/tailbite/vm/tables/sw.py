@@ -19,7 +19,7 @@ class Sw(Chip):
     """
 
     name = "SW"
-    instances = 2
+    instances = 3
     constraint_count = 7
 
     f = selector("SW", Op.SW)
