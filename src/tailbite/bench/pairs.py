@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,8 @@ from ..errors import TailbiteError
 
 T = TypeVar("T")
 MIN_PAIRS, MAX_PAIRS = 6, 40
+LAUNCH = Path(__file__).with_name("launch.py")
+POSIX = hasattr(os, "wait4")
 TAIL = 2000  # characters of a failed run's messages that are shown
 
 
@@ -27,8 +31,7 @@ class RunFailed(TailbiteError):
 class Sample:
     """One run: wall, user and system seconds, peak memory in bytes, stdout.
 
-    The peak is 0 where the system does not say it: also for a command that takes less than this process, from which
-    it was forked, as Linux then reports the peak of the latter.
+    User, system and peak are 0 where the system does not tell them. A peak below about 10 MiB is the launcher's.
     """
 
     wall: float
@@ -69,43 +72,40 @@ def measure(command: Sequence[str], *, stdin: str = "", cpus: Sequence[int] | No
 
     An interruption ends the command too.
     """
-    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as out, \
-            tempfile.TemporaryFile("w+") as err:
-        given.write(stdin)
-        given.seek(0)
+    with tempfile.TemporaryDirectory(prefix="tailbite-bench-") as name:
+        home = Path(name)
+        (home / "in").write_text(stdin)
+        launch = [sys.executable, "-I", "-S", str(LAUNCH), str(home / "report"), ",".join(map(str, cpus or []))]
         began = time.perf_counter()
-        try:
-            process = subprocess.Popen(command, stdin=given, stdout=out, stderr=err, env=environment, cwd=cwd)
-        except OSError as e:
-            raise RunFailed(f"cannot run {command[0]}: {e.strerror or e}") from None
-        try:
-            if cpus and hasattr(os, "sched_setaffinity"):
-                os.sched_setaffinity(process.pid, cpus)
-            code, user, system, peak = _wait(process)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        wall = time.perf_counter() - began
-        for stream in (out, err):
-            stream.seek(0)
+        with open(home / "in", "rb") as given, open(home / "out", "wb") as out, open(home / "err", "wb") as err:
+            try:
+                process = subprocess.Popen([*(launch if POSIX else []), *command], stdin=given, stdout=out, stderr=err,
+                                           env=environment, cwd=cwd, start_new_session=POSIX)
+            except OSError as e:
+                raise RunFailed(f"cannot run {command[0]}: {e.strerror or e}") from None
+            try:
+                code = process.wait()
+            except BaseException:
+                _end(process)
+                raise
+        wall, user, system, peak = time.perf_counter() - began, 0.0, 0.0, 0
+        said, told = (home / "out").read_text(errors="replace"), (home / "err").read_text(errors="replace")
+        if POSIX and code == 0:
+            figures = (home / "report").read_text().split()
+            code, wall, user, system, peak = int(figures[0]), *map(float, figures[1:4]), int(figures[4])
         if code:
-            said = (err.read() or out.read())[-TAIL:].strip()
-            raise RunFailed(f"{' '.join(command)} ended with {code}" + (f":\n{said}" if said else ""))
-        return Sample(wall, user, system, peak, out.read())
+            tail = (told or said)[-TAIL:].strip()
+            raise RunFailed(f"{' '.join(command)} ended with {code}" + (f":\n{tail}" if tail else ""))
+        return Sample(wall, user, system, peak, said)
 
 
-def _wait(process: subprocess.Popen[bytes]) -> tuple[int, float, float, int]:
-    """Exit code, user and system seconds, peak bytes."""
-    if not hasattr(os, "wait4"):
-        return process.wait(), 0.0, 0.0, 0
-    import resource  # POSIX, as wait4 is
-
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) if usage.ru_maxrss > own else 0
-    return process.returncode, usage.ru_utime, usage.ru_stime, peak
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a run, and what it started."""
+    if POSIX:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
 
 
 def one_cpu() -> list[int] | None:
