@@ -355,7 +355,7 @@ def test_the_workflow_never_pastes_what_others_wrote() -> None:
     scripts = [step.split("run:", 1)[1].split("\n\n")[0] for step in text.split("\n      - ") if "run:" in step]
     assert len(scripts) == 4 and not any("${{" in script for script in scripts)
     bench = text[text.index("\n  bench:"):text.index("\n  answer:")]
-    assert "write" not in bench and "secrets" not in text and "persist-credentials: false" in bench
+    assert "write" not in bench and "secrets." not in text and "persist-credentials: false" in bench
     for job in ("refuse", "bench"):
         part = text[text.index(f"\n  {job}:"):]
         assert "author_association" in part[:600]
