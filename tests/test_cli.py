@@ -128,7 +128,19 @@ def test_run_check_build_inspect(work: Path) -> None:
     seen = as_json(tailbite("inspect", "c.proof", "--json", cwd=work))
     assert seen["verified"] is False and seen["program_id"] == built["program_id"]
     assert min(r["bits"] for r in seen["rounds"]) == seen["bits"]
+    assert sum(seen["parts"].values()) == seen["bytes"] and min(seen["parts"].values()) >= 0
     assert tailbite("inspect", "c.proof", cwd=work).returncode == 0
+
+
+def test_prove_tells_what_its_phases_took(work: Path) -> None:
+    done = tailbite("prove", "collatz.py", 27, "-o", "d.proof", "--stats", "--json", cwd=work)
+    said = as_json(done)
+    names = [p["name"] for p in said["phases"]]
+    assert names[0] == "run" and "constraints" in names and names[-1] == "proof of work" and "done" not in names
+    assert 0 < sum(p["seconds"] for p in said["phases"]) <= said["seconds"] and said["phases"][2]["bytes"] > 1 << 16
+    assert "phases" not in as_json(tailbite("prove", "collatz.py", 27, "-o", "d.proof", "--json", cwd=work))
+    table = tailbite("prove", "collatz.py", 27, "-o", "d.proof", "--stats", cwd=work)
+    assert table.returncode == 0 and "GiB/s" in table.stdout
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "zig"])

@@ -12,6 +12,7 @@ import pytest
 
 import tailbite
 from tailbite import Program, Proof, VerificationError, verify
+from tailbite.channel import HINT, Label
 from tailbite.demo import collatz
 from tailbite.errors import ParameterError, TailbiteError
 from tailbite.proof import InsecureParameters
@@ -155,6 +156,25 @@ def test_extensions_that_are_not_kept_do_not_change_a_proof(params: str, monkeyp
     kept = collatz.prove(97, params=params, allow_insecure=True)
     monkeypatch.setattr("tailbite.program.default_memory", lambda: 1)
     assert collatz.prove(97, params=params, allow_insecure=True).to_bytes() == kept.to_bytes()
+
+
+def test_parts_of_a_proof() -> None:
+    """What is left over for FRI layers is what their openings hold; a proof that is not read to its end has none."""
+    proof = collatz.prove(97, params="fast", allow_insecure=True)
+    parts = proof.parts()
+    assert sum(parts.values()) == len(proof)
+    openings = [(label, 8 * size) for label, kind, size, _ in proof.events if kind == HINT]
+    rows_after = []
+    for at, (label, size) in enumerate(openings):
+        first = label == Label.ROWS and (at == 0 or openings[at - 1][0] == Label.SIBLINGS)
+        rows_after += [0] if first else []
+        rows_after[-1] += size * (label == Label.ROWS)
+    layers = sum(label == Label.FRI_ROOT for label, *_ in proof.events)
+    assert parts["rows of FRI layers"] == sum(rows_after[-layers:])
+    bad = proof.words.copy()
+    bad[-1] ^= 1
+    with pytest.raises(VerificationError):
+        Proof(bad).parts()
 
 
 def test_a_run_that_fails_makes_no_proof_and_the_next_one_works() -> None:

@@ -243,6 +243,7 @@ def prove(program: ProgramArg, args: ArgsArg = None,
           max_cycles: MaxCyclesOpt = None,
           max_memory: Annotated[int | None, typer.Option("--max-memory", metavar="MIB", min=1,
                                                          help="Refuse if the proof needs more memory.")] = None,
+          stats: Annotated[bool, typer.Option("--stats", help="Show what each phase of proving took.")] = False,
           quiet: QuietFlag = False, json_: JsonFlag = False) -> None:
     """Run a program and prove the run.
 
@@ -271,6 +272,24 @@ def prove(program: ProgramArg, args: ArgsArg = None,
         say(quiet, json_, f"public output: {result['output'] or '(none)'}\nprogram id: {result['program_id']}\n"
                           f"proof: {escape(path)}, {len(proof)} bytes, {proof.soundness.total:g} proven bits "
                           f"({proof.params.name}), {seconds:.1f} s")
+        if stats:
+            from .program import default_threads
+
+            result["phases"] = [{"name": p.name, "seconds": p.wall, "cpu_seconds": p.cpu, "bytes": p.bytes}
+                                for p in proof.costs]
+            if not json_:
+                out.print(phase_table(proof.costs, threads or default_threads()))
+
+
+def phase_table(costs: list[Any], threads: int) -> Table:
+    """Phases with time, share, threads in use, bytes of columns and rate."""
+    table = Table("phase", "seconds", "share", "CPU", "MiB", "GiB/s")
+    whole = sum(p.wall for p in costs)
+    rows = [(p.name, p.wall, p.cpu, p.bytes) for p in costs]
+    for name, wall, cpu, size in [*rows, ("all", whole, sum(p.cpu for p in costs), sum(p.bytes for p in costs))]:
+        table.add_row(name, f"{wall:.3f}", f"{wall / whole:.0%}", f"{cpu / max(wall, 1e-9) / threads:.0%}",
+                      f"{size / (1 << 20):.0f}" if size else "", f"{size / 2**30 / wall:.2f}" if size else "")
+    return table
 
 
 @app.command()
@@ -341,7 +360,7 @@ def inspect(proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof f
         s = p.soundness
         result.update(program_id=p.program_id.hex(), output=p.output.hex(), params=p.params.name, bits=s.total,
                       bytes=len(p), regime=s.regime, tables=[{"name": n, "log_height": log} for n, log in p.tables],
-                      rounds=[{"name": r.name, "bits": r.bits} for r in s.rounds], verified=False)
+                      rounds=[{"name": r.name, "bits": r.bits} for r in s.rounds], parts=_parts(p), verified=False)
         if json_:
             return
         out.print(f"claims (not verified): public output {escape(result['output'] or '(none)')}\n"
@@ -352,8 +371,23 @@ def inspect(proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof f
         rounds = Table("round", "proven bits", title=f"soundness: {s.total:g} bits ({s.regime})")
         for r in s.rounds:
             rounds.add_row(r.name, f"{r.bits:g}")
+        sizes = Table("part", "bytes", "share", title="where the bytes go")
+        for name, size in sorted(result["parts"].items(), key=lambda part: -part[1]):
+            sizes.add_row(name, f"{size:,}", f"{size / len(p):.1%}")
         out.print(tables)
         out.print(rounds)
+        out.print(sizes if result["parts"] else "The bytes are not told apart, as the proof is bad.")
+
+
+def _parts(proof: Any) -> dict[str, int]:
+    """Bytes by part; none for a proof that cannot be read to its end."""
+    from .proof import VerificationError
+
+    try:
+        parts: dict[str, int] = proof.parts()
+        return parts
+    except VerificationError:
+        return {}
 
 
 @app.command(name="id")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .air.check import Failure, check
 from .errors import TailbiteError
+from .stark.job import Stopwatch
 from .stark.params import Params, preset
 from .stark.prove import prove as prove_words
 from .stark.system import FixedTree, Keyed, ProgramKey, commit_fixed, program_key
@@ -164,7 +165,13 @@ class Program:
         chosen = preset(params)
         require_secure(chosen, allow_insecure)
         threads = threads or default_threads()
-        tell = progress or (lambda phase, fraction: None)
+        watch = Stopwatch()
+
+        def tell(phase: str, fraction: float) -> None:
+            watch.start(phase)
+            if progress is not None:
+                progress(phase, fraction)
+
         with ThreadPoolExecutor(threads) as pool:
             tell("run", 0.0)
             execution = execute(self.image, private_input, max_cycles, True)
@@ -172,15 +179,16 @@ class Program:
             tell("fill tables", 0.05)
             filled = fill(execution, self.image, private_input, pool)
             output = execution.output
+            watch.account(sum(c.nbytes for c in filled.columns.values()))
             del execution  # its log is large
         limit = max_memory or default_memory()
         keep = memory_estimate(filled.columns, chosen, True) <= limit
         if max_memory is not None and not keep and (need := memory_estimate(filled.columns, chosen, False)) > limit:
             raise MemoryLimit(f"this proof needs about {need >> 20} MiB, more than the limit of "
                               f"{max_memory >> 20} MiB: run fewer cycles, or raise --max-memory")
-        words, channel = prove_words(keyed, key, fixed, output, filled.columns, threads,
-                                     lambda phase, f: tell(phase, 0.1 + 0.9 * f), keep=keep)
-        return Proof(words, channel.events, self.guest)
+        step = None if progress is None else lambda phase, f: progress(phase, 0.1 + 0.9 * f)
+        words, channel = prove_words(keyed, key, fixed, output, filled.columns, threads, step, keep=keep, watch=watch)
+        return Proof(words, channel.events, self.guest, watch.stop())
 
     def check(self, private_input: bytes = b"", max_cycles: int = MAX_CYCLES) -> tuple[Run, list[Failure]]:
         """Run, fill all tables and check every constraint and bus, without a proof."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from .errors import ParameterError, TailbiteError
 from .stark.params import Params, preset
+from .stark.parts import parts
 from .stark.soundness import Shape, Soundness, soundness
 from .stark.system import MAGIC, PROTOCOL_VERSION, Keyed
 from .stark.verifier import VerificationError, check_words, refusal
@@ -21,6 +22,7 @@ from .vm.machine import machine
 if TYPE_CHECKING:
     from .guest import Guest
     from .program import Program
+    from .stark.job import PhaseCost
 
 MAX_PROOF_BYTES = 1 << 28
 DEFAULT_MIN_BITS = 100
@@ -71,14 +73,15 @@ class Statement:
 class Proof:
     """A proof, as made or as read. Its claims count only after :func:`verify`.
 
-    ``words``: the proof as u64 words. ``events``: the prover's record, empty for a proof that was read.
+    ``words``: the proof as u64 words. ``events``: the prover's record, and ``costs``: what its phases took; both are
+    empty for a proof that was read.
     """
 
     def __init__(self, words: Any, events: list[tuple[int, int, int, int]] | None = None,
-                 guest: Guest | None = None) -> None:
+                 guest: Guest | None = None, costs: list[PhaseCost] | None = None) -> None:
         self.words = np.ascontiguousarray(words, dtype=np.uint64).view()
         self.words.setflags(write=False)  # what the header says was read from them once
-        self.events, self.guest = events or [], guest
+        self.events, self.guest, self.costs = events or [], guest, costs or []
         self.header = _Header.read(words)
 
     # ------------------------------------------------------------ bytes
@@ -181,6 +184,10 @@ class Proof:
     def soundness(self) -> Soundness:
         """Proven soundness, round by round, of this preset and these heights."""
         return soundness(self.params, shape_of(self.keyed, self.header.logs, len(self.output)))
+
+    def parts(self) -> dict[str, int]:
+        """Bytes by part; they add up to the size. Reads the proof to its end, so a bad one is refused."""
+        return parts(self.keyed, self.header.logs, check_words(self.keyed, self.program_id, self.words, record=True))
 
 
 @dataclass(frozen=True)

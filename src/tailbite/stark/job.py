@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -45,16 +46,56 @@ class Instance:
         self.log = self.height.bit_length() - 1
 
 
-class Job:
-    """Shared state of one proof: preset, thread pool, progress; and whether extensions are kept in memory."""
+@dataclass
+class PhaseCost:
+    """What one phase of proving took: wall seconds, CPU seconds of all threads, and bytes of columns that it made or
+    read through."""
 
-    def __init__(self, params: Params, threads: int, progress: Progress | None, keep: bool = True) -> None:
+    name: str
+    wall: float = 0.0
+    cpu: float = 0.0
+    bytes: int = 0
+
+
+class Stopwatch:
+    """Costs of the phases of proving, in order."""
+
+    def __init__(self) -> None:
+        self.phases: list[PhaseCost] = []
+        self._since = (0.0, 0.0)
+
+    def start(self, phase: str) -> None:
+        """A phase begins, and the one before ends."""
+        now = (time.perf_counter(), time.process_time())
+        if self.phases:
+            self.phases[-1].wall += now[0] - self._since[0]
+            self.phases[-1].cpu += now[1] - self._since[1]
+        self._since = now
+        self.phases.append(PhaseCost(phase))
+
+    def account(self, size: int) -> None:
+        """The phase in hand went through ``size`` more bytes."""
+        self.phases[-1].bytes += size
+
+    def stop(self) -> list[PhaseCost]:
+        """All costs; the last phase ends."""
+        self.start("done")
+        return [p for p in self.phases if p.name != "done"]
+
+
+class Job:
+    """Shared state of one proof: preset, thread pool, progress, costs; and whether extensions are kept in memory."""
+
+    def __init__(self, params: Params, threads: int, progress: Progress | None, keep: bool = True,
+                 watch: Stopwatch | None = None) -> None:
         self.params, self.blowup, self.threads, self.keep = params, 1 << params.log_blowup, threads, keep
+        self.watch = watch or Stopwatch()
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._progress = progress
 
     def tell(self, phase: str, fraction: float = 0.0) -> None:
         """Report the phase that begins, and the part of the work that is done."""
+        self.watch.start(phase)
         if self._progress is not None:
             self._progress(phase, fraction)
 
@@ -69,6 +110,7 @@ class Job:
 
     def extend(self, columns: Any) -> Any:
         """Extensions of an array of columns; None if they are not kept."""
+        self.watch.account(columns.nbytes * self.blowup * self.keep)
         return extend_columns(columns, self.params.log_blowup, self.pool) if self.keep else None
 
     def commit(self, parts: Sequence[tuple[Any, Any]]) -> merkle.Tree | None:
@@ -77,6 +119,7 @@ class Job:
         for columns, extended in parts:
             if len(columns):
                 heights.setdefault(columns.shape[1], []).extend(columns if extended is None else extended)
+                self.watch.account(columns.nbytes * self.blowup)
         matrices: dict[int, merkle.Matrix] = {
             n << self.params.log_blowup: columns if self.keep else StreamedExtensions(self, columns)
             for n, columns in heights.items()}

@@ -12,21 +12,22 @@ import numpy as np
 from ..channel import Label, Writer
 from ..field import ExtInts, mul_ints
 from . import prove_fri, prove_logup, prove_quotient
-from .job import Instance, Job, Progress
+from .job import Instance, Job, Progress, Stopwatch
 from .prove_open import DeepTerms, open_at
 from .system import MAGIC, PROTOCOL_VERSION, FixedTree, Keyed, ProgramKey
 
 
 def prove(keyed: Keyed, program: ProgramKey, fixed: FixedTree, output: bytes, witness: dict[int, Any],
           threads: int = 1, progress: Progress | None = None, channel: Writer | None = None,
-          keep: bool = True) -> tuple[Any, Writer]:
+          keep: bool = True, watch: Stopwatch | None = None) -> tuple[Any, Writer]:
     """Proof words for the statement, and the channel with its record.
 
     ``witness`` maps slots (see ``System.slots``) to main columns, shape (columns, height). ``channel`` is a new one
     unless it is given. With ``keep`` the columns' extensions stay in memory; without, they are made again for each of
-    their three uses, which takes longer. Same statement, same words, whatever the other arguments.
+    their three uses, which takes longer. ``watch`` notes what each phase costs. Same statement, same words, whatever
+    the other arguments.
     """
-    job = Job(keyed.params, threads, progress, keep)
+    job = Job(keyed.params, threads, progress, keep, watch)
     try:
         return _prove(job, channel or Writer(), keyed, program, fixed, output, witness)
     finally:

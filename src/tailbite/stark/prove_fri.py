@@ -38,6 +38,7 @@ def _weighted(job: Job, columns: list[tuple[Any, ExtInts]], log: int) -> Any:
     """Sum of weight * column, added up on the trace domain and then extended; shape (3, size)."""
     n = 1 << log
     out = np.zeros((3, n), dtype=np.uint64)
+    job.watch.account(8 * n * len(columns))
     if columns:
         table = addresses([c for c, _ in columns])
         weights = words([x for _, w in columns for x in split_weight(w)])

@@ -44,6 +44,7 @@ def fill(job: Job, t: Instance, alpha: ExtInts, beta: ExtInts) -> None:
     messages = prepared(p, alpha, beta)
     columns = [*t.fixed, *t.main]
     t.logup = np.empty((3 * p.pairs, n), dtype=np.uint64)
+    job.watch.account(t.main.nbytes + t.logup.nbytes)
     inputs, outputs = addresses(columns), addresses(list(t.logup))
     shifts = np.zeros(max(len(columns), 1), dtype=np.uint64)
     local = threading.local()

@@ -124,6 +124,7 @@ def _dot(job: Job, columns: list[Any], weights: Any, stride: int, points: Any, n
 
     if not columns:
         return []
+    job.watch.account(8 * n * len(columns))
     parts = job.map(work, job.ranges(n, PIECE))
     total = sum(p.astype(object).sum(axis=2) for p in parts)
     return [(int(a) % P, int(b) % P, int(c) % P) for a, b, c in total]

@@ -120,6 +120,7 @@ def add_table(job: Job, t: Instance, part: Part, coefficients: list[ExtInts], al
         logup = part.columns(job, t.logup, t.logup_ext)
         extra = [*logup, *logup[-3:]]
     columns = addresses([*inputs, *extra])
+    job.watch.account(8 * points * (len(here) + len(extra[:-3])))
     shifts = np.zeros(len(inputs) + len(extra) + 1, dtype=np.uint64)
     shifts[len(here):len(here) + len(p.following)] = following
     if p.pairs:
