@@ -76,10 +76,9 @@ class Proof:
 
     def __init__(self, words: Any, events: list[tuple[int, int, int, int]] | None = None,
                  guest: Guest | None = None) -> None:
-        self.words = np.ascontiguousarray(words, dtype=np.uint64).view()
-        self.words.setflags(write=False)  # what the header says was read from them once
+        self.words = _unwritable(words)  # what the header says is read from them once
         self.events, self.guest = events or [], guest
-        self.header = _Header.read(words)
+        self.header = _Header.read(self.words)
 
     # ------------------------------------------------------------ bytes
 
@@ -181,6 +180,12 @@ class Proof:
     def soundness(self) -> Soundness:
         """Proven soundness, round by round, of this preset and these heights."""
         return soundness(self.params, shape_of(self.keyed, self.header.logs, len(self.output)))
+
+
+def _unwritable(words: Any) -> Any:
+    """The words in memory that nobody can write to: a caller's array is copied, as it may change later."""
+    own = np.ascontiguousarray(words, dtype=np.uint64)
+    return own if isinstance(own.base, bytes) else np.frombuffer(own.tobytes(), dtype=np.uint64)
 
 
 @dataclass(frozen=True)
