@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], None]
 MAX_ELF_BYTES = 1 << 28
+MAX_THREADS = 256
 
 
 class MemoryLimit(TailbiteError):
@@ -161,7 +162,7 @@ class Program:
 
         chosen = preset(params)
         require_secure(chosen, allow_insecure)
-        threads = threads or default_threads()
+        threads = max(1, min(threads or default_threads(), MAX_THREADS))
         tell = progress or (lambda phase, fraction: None)
         with ThreadPoolExecutor(threads) as pool:
             tell("run", 0.0)

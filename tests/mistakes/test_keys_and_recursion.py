@@ -353,7 +353,7 @@ def test_62_no_variable_of_the_environment_changes_a_verdict(tmp_path: Path) -> 
                               env={**os.environ, "PYTHONPATH": source, **extra})
         said, read = json.loads(done.stdout)
         assert said == expected
-        # where objects are cached, and what libraries ask for when they are imported
+        assert {"HOME", "XDG_CACHE_HOME"} & set(read), "the spy sees where objects are cached"
         assert not [n for n in read if any(x in n for x in ("TAILBITE", "DEV", "DEBUG", "INSECURE", "SKIP", "MOCK"))]
 
 
