@@ -34,6 +34,16 @@ class MemoryLimit(TailbiteError):
     """The proof would need more memory than allowed."""
 
 
+def read_bounded(path: Path, limit: int) -> bytes:
+    """A file's content, cut one byte after ``limit``: a device may go on for ever, whatever size it claims."""
+    parts, left = [], limit + 1
+    with path.open("rb") as f:
+        while left and (part := f.read(min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+    return b"".join(parts)
+
+
 def default_threads() -> int:
     """CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -104,11 +114,11 @@ class Program:
             return cls(load_elf(source), source, guest)
         path = Path(source)
         try:
-            if path.stat().st_size > MAX_ELF_BYTES:
-                raise ElfError(f"{path}: the file is larger than {MAX_ELF_BYTES} bytes")
-            data = path.read_bytes()
+            data = read_bounded(path, MAX_ELF_BYTES)
         except OSError as e:
             raise ElfError(f"cannot read {path}: {e.strerror}") from None
+        if len(data) > MAX_ELF_BYTES:
+            raise ElfError(f"{path}: the file is larger than {MAX_ELF_BYTES} bytes")
         try:
             return cls(load_elf(data), data, guest)
         except ElfError as e:
