@@ -165,7 +165,8 @@ class Program:
         """Run, and prove the run.
 
         ``params`` names a preset; one that is only for tests needs ``allow_insecure``. ``max_memory`` is a bound in
-        bytes that the estimated need must not exceed. The same arguments give the same bytes on any number of threads.
+        bytes that the estimated need must not exceed. The same arguments give the same bytes on any number of threads,
+        of which there are at most ``MAX_THREADS``.
         Raises ExecutionError, NotProvable, MemoryLimit, ParameterError.
         """
         from .proof import Proof, require_secure
