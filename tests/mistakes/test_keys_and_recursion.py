@@ -132,9 +132,9 @@ def test_56_heights_in_two_places() -> None:
             changed[HEADER_WORDS + 1:HEADER_WORDS + 3] = claimed
             changed[slots["ROM"]], changed[slots["IMAGE"]] = listed
             verdict = judged(reidentified(changed))
-            assert verdict in TYPED
+            assert verdict in (TYPED if listed == claimed else {"shape"}), (claimed, listed)
             seen.add(verdict)
-    assert {"shape", "balance"} <= seen or {"shape", "constraints"} <= seen or {"shape", "encoding"} <= seen
+    assert len(seen) > 1, "heights that agree get further"
 
 
 def several_changes(words: Any, rng: random.Random, statement: int) -> Any:
