@@ -103,7 +103,7 @@ def parse_argument(text: str, t: Any, name: str) -> Any:
     try:
         if t == Bytes:
             if text.startswith("@"):
-                return Path(text[1:]).read_bytes()
+                return read_input(Path(text[1:]))
             return bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
         if isinstance(t, ArrayType):
             items = [x for x in text.split(",") if x]
@@ -117,6 +117,14 @@ def parse_argument(text: str, t: Any, name: str) -> Any:
         raise TailbiteError(f"cannot read {text[1:]}: {e.strerror}") from None
     except (ValueError, KeyError):
         raise Usage(f"'{text[:64]}' is not a value for '{name}'") from None
+
+
+def read_input(file: Path) -> bytes:
+    """A file of private input; of one that is too long enough to be refused as that."""
+    from .program import read_bounded
+    from .vm.executor import MAX_INPUT
+
+    return read_bounded(file, MAX_INPUT)
 
 
 def private_input(program: Any, args: list[str] | None, file: Path | None) -> bytes:
@@ -141,7 +149,7 @@ def private_input(program: Any, args: list[str] | None, file: Path | None) -> by
     if file is None:
         return b""
     try:
-        return file.read_bytes()
+        return read_input(file)
     except OSError as e:
         raise TailbiteError(f"cannot read {file}: {e.strerror}") from None
 

@@ -28,10 +28,21 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], None]
 MAX_ELF_BYTES = 1 << 28
+MAX_THREADS = 256
 
 
 class MemoryLimit(TailbiteError):
     """The proof would need more memory than allowed."""
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """A file's content, cut one byte after ``limit``: a device may go on for ever, whatever size it claims."""
+    parts, left = [], limit + 1
+    with path.open("rb") as f:
+        while left and (part := f.read(min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+    return b"".join(parts)
 
 
 def default_threads() -> int:
@@ -104,11 +115,11 @@ class Program:
             return cls(load_elf(source), source, guest)
         path = Path(source)
         try:
-            if path.stat().st_size > MAX_ELF_BYTES:
-                raise ElfError(f"{path}: the file is larger than {MAX_ELF_BYTES} bytes")
-            data = path.read_bytes()
+            data = read_bounded(path, MAX_ELF_BYTES)
         except OSError as e:
             raise ElfError(f"cannot read {path}: {e.strerror}") from None
+        if len(data) > MAX_ELF_BYTES:
+            raise ElfError(f"{path}: the file is larger than {MAX_ELF_BYTES} bytes")
         try:
             return cls(load_elf(data), data, guest)
         except ElfError as e:
@@ -157,14 +168,14 @@ class Program:
         ``params`` names a preset; one that is only for tests needs ``allow_insecure``. ``max_memory`` is a bound in
         bytes that the estimated need must not exceed; half of the machine's memory, and no bound, if it is None. A
         proof that would need more makes its extended columns again for each use instead of keeping them, which takes a
-        third longer. The same run and preset give the same bytes, whatever the other arguments. Raises ExecutionError,
-        NotProvable, MemoryLimit, ParameterError.
+        third longer. The same run and preset give the same bytes, whatever the other arguments; there are at most
+        ``MAX_THREADS`` threads. Raises ExecutionError, NotProvable, MemoryLimit, ParameterError.
         """
         from .proof import Proof, require_secure
 
         chosen = preset(params)
         require_secure(chosen, allow_insecure)
-        threads = threads or default_threads()
+        threads = max(1, min(threads or default_threads(), MAX_THREADS))
         watch = Stopwatch()
 
         def tell(phase: str, fraction: float) -> None:

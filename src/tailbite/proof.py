@@ -79,10 +79,9 @@ class Proof:
 
     def __init__(self, words: Any, events: list[tuple[int, int, int, int]] | None = None,
                  guest: Guest | None = None, costs: list[PhaseCost] | None = None) -> None:
-        self.words = np.ascontiguousarray(words, dtype=np.uint64).view()
-        self.words.setflags(write=False)  # what the header says was read from them once
+        self.words = _unwritable(words)  # what the header says is read from them once
         self.events, self.guest, self.costs = events or [], guest, costs or []
-        self.header = _Header.read(words)
+        self.header = _Header.read(self.words)
 
     # ------------------------------------------------------------ bytes
 
@@ -188,6 +187,12 @@ class Proof:
     def parts(self) -> dict[str, int]:
         """Bytes by part; they add up to the size. Reads the proof to its end, so a bad one is refused."""
         return parts(self.keyed, self.header.logs, check_words(self.keyed, self.program_id, self.words, record=True))
+
+
+def _unwritable(words: Any) -> Any:
+    """The words in memory that nobody can write to: a caller's array is copied, as it may change later."""
+    own = np.ascontiguousarray(words, dtype=np.uint64)
+    return own if isinstance(own.base, bytes) else np.frombuffer(own.tobytes(), dtype=np.uint64)
 
 
 @dataclass(frozen=True)

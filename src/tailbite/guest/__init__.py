@@ -205,7 +205,10 @@ def checked(x: Any, t: Any, name: str) -> Any:
             raise ArgumentError(f"'{name}' must be bytes, not {type(x).__name__}")
         return bytes(x)
     if isinstance(t, ArrayType):
-        items = list(x)
+        try:
+            items = list(x)
+        except TypeError:
+            raise ArgumentError(f"'{name}' must be a sequence, not {type(x).__name__}") from None
         if len(items) != t.n:
             raise ArgumentError(f"'{name}' needs {t.n} items, got {len(items)}")
         return [checked(e, t.elem, name) for e in items]
@@ -220,7 +223,8 @@ def checked(x: Any, t: Any, name: str) -> Any:
     except AttributeError:
         raise ArgumentError(f"'{name}' must be an integer, not {type(x).__name__}") from None
     if not t.low <= value <= t.high:
-        raise ArgumentError(f"'{name}' = {value} does not fit {t.__name__} ({t.low} to {t.high})")
+        shown = str(value) if value.bit_length() <= 256 else f"a number of {value.bit_length()} bits"
+        raise ArgumentError(f"'{name}' = {shown} does not fit {t.__name__} ({t.low} to {t.high})")
     return int(value)
 
 

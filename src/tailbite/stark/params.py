@@ -55,6 +55,10 @@ class Params:
     aim_bits: int
     secure: bool
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.grinding_bits <= 64:  # the verifier looks at one word, and a shift by more wraps
+            raise ParameterError(f"{self.grinding_bits} bits of proof of work: at most 64 are checked")
+
     def words(self) -> list[int]:
         """Every value but the name, in the order of the fields, for the digest that identifies a machine."""
         return [
