@@ -8,8 +8,8 @@ fibonacci  Plonky3: 16 pairs of Fibonacci sequences, the same columns and constr
 keccak     Plonky3's Keccak AIR against a Tailbite guest that makes as many calls: its proof covers a whole machine
 loop       Miden VM: a Fibonacci loop of as many cycles on either machine
 
-Same blowup, number of queries, proof of work and hash for Plonky3; but its challenges come from the quadratic extension,
-as it has no cubic one for this field, which proves fewer bits.
+Same blowup, number of queries, proof of work and hash for Plonky3; but its challenges come from the quadratic
+extension, as it has no cubic one for this field, which proves fewer bits.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
-
 import numpy as np
-from prove import describe_machine
 
 from tailbite.bench.pairs import Sample, check_pairs, interleave, measure
 from tailbite.bench.statistics import compare, percent
@@ -38,9 +34,18 @@ from tailbite.program import default_threads
 from tailbite.stark import soundness as calculator
 from tailbite.stark.params import Params, preset
 
+HERE = Path(__file__).parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
 PROOFS = 3
 PRESET = "standard"
+
+
+def machine() -> str:
+    """One line: CPU, threads, Python, commit; as the other benchmarks have it."""
+    sys.path.insert(0, str(HERE.parent))
+    from prove import describe_machine
+
+    return describe_machine()
 
 
 def build(peer: str) -> Path:
@@ -82,8 +87,8 @@ def versus(title: str, ours: list[str], theirs: list[str], pairs: int, their_bit
         got = [r[0] for r in runs[k]]
         bits = got[0].get("bits") or (their_bits() if their_bits else None)
         print(f"  {name:9} prove {1e3 * statistics.median(g['prove'] for g in got):8.0f} ms   "
-              f"verify {1e3 * statistics.median(g['verify'] for g in got):6.1f} ms   {got[0]['bytes'] / 1024:8.0f} KiB   "
-              f"peak {np.median([r[1].peak for r in runs[k]]) / 2**20:6.0f} MiB   "
+              f"verify {1e3 * statistics.median(g['verify'] for g in got):6.1f} ms   "
+              f"{got[0]['bytes'] / 1024:8.0f} KiB   peak {np.median([r[1].peak for r in runs[k]]) / 2**20:6.0f} MiB   "
               + (f"{bits:.1f} proven bits" if bits is not None else ""))
     s = compare([r[0]["prove"] for r in runs["A"]], [r[0]["prove"] for r in runs["B"]])
     print(f"  prove time, Tailbite / peer: {1 + s.mean:.3f} ({1 + s.mean_low:.3f} to {1 + s.mean_high:.3f}, 95 %), "
@@ -97,7 +102,7 @@ def main() -> None:
     parser.add_argument("--log", type=int, default=19, help="rows of fibonacci")
     options = parser.parse_args()
     pairs, params = check_pairs(options.pairs), preset(PRESET)
-    print(describe_machine())
+    print(machine())
     print(f"preset {PRESET}: blowup {1 << params.log_blowup}, {params.num_queries} queries, {params.grinding_bits} bits "
           f"of proof of work; {default_threads()} threads")
     fri = [str(x) for x in (params.log_blowup, params.num_queries, params.grinding_bits, PROOFS)]

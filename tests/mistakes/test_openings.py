@@ -151,19 +151,17 @@ def test_44_false_claims_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_44_each_query_checks_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """One cell of one committed row is wrong: refused if and only if a query falls on it."""
-    commit, verdicts = prover._commit, set()
+    commit, verdicts = prover.Job.commit, set()
     for index in range(64):
         first = iter([True])
 
-        def spoilt(job: Any, instances: Any, columns: Any, index: int = index, first: Iterator[bool] = first) -> Any:
-            def other(t: Any) -> Any:
-                out = columns(t).copy()
-                out[0, index] ^= np.uint64(1)
-                return out
+        def spoilt(job: Any, parts: Any, index: int = index, first: Iterator[bool] = first) -> Any:
+            if next(first, False):
+                parts = [(columns, extended.copy()) for columns, extended in parts]
+                parts[0][1][0, index] ^= np.uint64(1)
+            return commit(job, parts)
 
-            return commit(job, instances, other if next(first, False) else columns)
-
-        monkeypatch.setattr(prover, "_commit", spoilt)
+        monkeypatch.setattr(prover.Job, "commit", spoilt)
         made = make(fibonacci_case(5))
         queried = index in {v for label, _, _, v in made.events if label == Label.INDEX}
         assert made.refusal() == ("fri" if queried else "")

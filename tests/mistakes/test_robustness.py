@@ -76,7 +76,7 @@ def test_63_mutated_files_are_refused_with_a_type(small: Proof) -> None:
                 case 2:
                     changed[at:at] = changed[at:at + size]
                 case 3:
-                    changed[at:at + size] = bytes(min(size, len(changed) - at))
+                    changed[at:at + size] = bytes(max(0, min(size, len(changed) - at)))
                 case _:
                     changed[at:at + size] = rng.randbytes(size)
         if bytes(changed) != data:
