@@ -22,7 +22,7 @@ from .system import extend_columns
 
 Progress = Callable[[str, float], None]
 TOGETHER = 8192  # elements that share one inversion
-LONGEST = 1 << 16  # rows that one compiled call handles, so that an interruption is noticed soon
+LONGEST = 1 << 16  # narrow rows that one compiled call handles, so that an interruption is noticed soon
 
 
 @dataclass
@@ -103,9 +103,13 @@ class Job:
         """Apply ``fn`` to all items, on all threads."""
         return [fn(x) for x in items] if self.pool is None else list(self.pool.map(fn, items))
 
-    def ranges(self, n: int, least: int) -> list[tuple[int, int]]:
-        """Split 0..n in pieces, multiples of ``least``, a few for each thread, none longer than a moment."""
-        step = min(max(least, -(-n // (4 * self.threads)) // least * least), LONGEST)
+    def ranges(self, n: int, least: int, work: int = 1) -> list[tuple[int, int]]:
+        """Split 0..n in pieces, multiples of ``least``, a few for each thread, none longer than a moment.
+
+        ``work``: about how many columns or operations one row takes.
+        """
+        longest = max(least, (LONGEST >> max(0, work.bit_length() - 10)) // least * least)
+        step = min(max(least, -(-n // (4 * self.threads)) // least * least), longest)
         return [(lo, min(lo + step, n)) for lo in range(0, n, step)]
 
     def extend(self, columns: Any) -> Any:

@@ -39,6 +39,8 @@ from ..lang.backend import Machine
 from .fold import fold_values
 
 BLOCK = 32  # rows that the constraint interpreter handles at a time
+CHUNK = 256  # rows whose fractions are inverted together
+PIECE = 8 * BLOCK  # rows whose weights are split at a time
 WEIGHT_WORDS = 6
 MAX_TERMS = 1365  # a term adds up to three 52-bit words to one accumulator: 3 * 1365 * 2^52 < 2^64
 MASK52 = (1 << 52) - 1
@@ -396,7 +398,29 @@ def kernels(machine: Machine) -> list[Function]:
             for c in unroll(range(3)):
                 acc.store8(24 * k + 8 * c, canon(lazy_add(s[c], acc.load8(24 * k + 8 * c))))
 
-    return [invert_ext, constraint_rows, logup_rows, weighted_sum, split_weights, dot_rows, *plain_kernels()]
+    @function
+    def logup_range(columns: Ptr[Ptr[u64]], shifts: Ptr[u64], inputs: u64, messages: Ptr[u64], message_count: u64,
+                    block: Ptr[u64], chunk: Ptr[u64], scratch: Ptr[u64], out: Ptr[Ptr[u64]], lo: u64,
+                    hi: u64) -> None:
+        """As :func:`logup_rows` for any number of rows, CHUNK at a time."""
+        for first in range(lo, hi, CHUNK):
+            logup_rows(columns, shifts, inputs, messages, message_count, block, chunk, scratch, out, first,
+                       first + umin(u64(CHUNK), hi - first))
+
+    @function
+    def dot_range(columns: Ptr[Ptr[u64]], count: u64, weights: Ptr[u64], stride: u64, powers: Ptr[u64],
+                  split: Ptr[u64], acc: Ptr[u64], lo: u64, hi: u64) -> None:
+        """Add the sums over rows lo .. hi - 1 of weight * power * column, PIECE rows at a time; see ``dot_rows``.
+
+        ``split`` has room for 6 PIECE words.
+        """
+        for first in range(lo, hi, PIECE):
+            rows = umin(u64(PIECE), hi - first)
+            split_weights(weights, stride, powers, split, first, rows)
+            dot_rows(columns, count, split, acc, first, rows)
+
+    return [invert_ext, constraint_rows, logup_rows, logup_range, weighted_sum, split_weights, dot_rows, dot_range,
+            *plain_kernels()]
 
 
 # ---------------------------------------------------------------- columns

@@ -10,9 +10,7 @@ import numpy as np
 from ..air.program import Program
 from ..field import ExtInts, P, add_ints, mul_ints, scale_ints
 from .job import Instance, Job, addresses, split_weight, words
-from .kernels import BLOCK, library
-
-CHUNK = 256  # rows whose fractions are inverted together
+from .kernels import BLOCK, CHUNK, library
 
 
 def prepared(program: Program, alpha: ExtInts, beta: ExtInts) -> Any:
@@ -54,9 +52,8 @@ def fill(job: Job, t: Instance, alpha: ExtInts, beta: ExtInts) -> None:
             local.block = np.empty(BLOCK * len(columns), dtype=np.uint64)
             local.chunk = np.empty(6 * p.pairs * CHUNK, dtype=np.uint64)
             local.scratch = np.empty(2 * p.pairs * CHUNK + 32, dtype=np.uint64)
-        for lo in range(*bounds, CHUNK):
-            library.logup_rows(inputs, shifts, len(columns), messages, len(p.interactions), local.block, local.chunk,
-                               local.scratch, outputs, lo, min(lo + CHUNK, bounds[1]))
+        library.logup_range(inputs, shifts, len(columns), messages, len(p.interactions), local.block, local.chunk,
+                            local.scratch, outputs, *bounds)
 
     job.map(work, job.ranges(n, CHUNK))
     last = t.logup[-3:]

@@ -10,10 +10,9 @@ import numpy as np
 
 from ..field import ExtInts, P, add_ints, mul_ints, power_ints, root_of_unity, scale_ints
 from .job import Instance, Job, addresses, inverse_differences, powers
-from .kernels import BLOCK, library
+from .kernels import PIECE, library
 from .prove_quotient import Quotient
 
-PIECE = 8 * BLOCK  # rows whose weights are split at a time
 W: ExtInts = (0, 1, 0)
 W2: ExtInts = (0, 0, 1)
 
@@ -116,10 +115,7 @@ def _dot(job: Job, columns: list[Any], weights: Any, stride: int, points: Any, n
     def work(bounds: tuple[int, int]) -> Any:
         acc = np.zeros(24 * len(columns), dtype=np.uint64)
         split = np.empty(6 * PIECE, dtype=np.uint64)
-        for lo in range(*bounds, PIECE):
-            rows = min(PIECE, bounds[1] - lo)
-            library.split_weights(weights, stride, points, split, lo, rows)
-            library.dot_rows(table, len(columns), split, acc, lo, rows)
+        library.dot_range(table, len(columns), weights, stride, points, split, acc, *bounds)
         return acc.reshape(len(columns), 3, 8)
 
     if not columns:

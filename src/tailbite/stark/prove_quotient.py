@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .. import columns as col
 from ..field import GENERATOR, ExtInts, P, mul_ints, root_of_unity, scale_ints
-from .job import Instance, Job, addresses, powers, split_weight, words
+from .job import Instance, Job, addresses, inverse_differences, powers, split_weight, words
 from .kernels import BLOCK, library
 from .ntt import extension
 from .prove_logup import prepared
@@ -69,6 +67,7 @@ class Part:
     stride: int
     size: int
     out: Any
+    _selectors: list[Any] = field(default_factory=list)
 
     @property
     def shift(self) -> int:
@@ -83,19 +82,22 @@ class Part:
         job.map(lambda c: extension(self.log, 0, self.shift).extend(values[c], made[c]), range(len(values)))
         return list(made)
 
-    @cached_property
-    def selectors(self) -> list[Any]:
-        """Lagrange polynomials of the first and last row, as columns of this part."""
-        n = 1 << self.log
-        period = self.size // n  # of x^n
-        root = root_of_unity(self.log + period.bit_length() - 1)
-        xs = powers(root, self.size, self.shift)
-        cycle = [(pow(self.shift * pow(root, i, P), n, P) - 1) * pow(n, -1, P) % P for i in range(period)]
-        vanishing = np.tile(words(cycle), n)
-        last = pow(root_of_unity(self.log), -1, P)
-        first_row = col.mul_(vanishing, col.inverse(col.sub_(xs, np.uint64(1))))
-        last_row = col.mul_(col.mul_(vanishing, np.uint64(last)), col.inverse(col.sub_(xs, np.uint64(last))))
-        return [first_row, last_row]
+    def selectors(self, job: Job) -> list[Any]:
+        """Lagrange polynomials of the first and last row, as columns of this part; made once.
+
+        L_first(x) = (x^n - 1) / (n (x - 1)), where x^n has a short period, and L_last(x) = L_first(w_n x).
+        """
+        if not self._selectors:
+            n = 1 << self.log
+            period = self.size // n
+            root = root_of_unity(self.log + period.bit_length() - 1)
+            xs = powers(root, self.size, self.shift)
+            first = inverse_differences(job, xs, (1, 0, 0), 0)
+            cycle = [(pow(self.shift * pow(root, i, P), n, P) - 1) * pow(n, -1, P) % P for i in range(period)]
+            factors = words(cycle * (8 // period))
+            job.map(lambda r: library.scale_alternating(first, self.size, factors, *r), job.ranges(self.size, 64))
+            self._selectors += [first[0], np.roll(first[0], -period)]
+        return self._selectors
 
 
 def _parts(job: Job, log: int, values: Any) -> Iterator[Part]:
@@ -113,7 +115,7 @@ def add_table(job: Job, t: Instance, part: Part, coefficients: list[ExtInts], al
     p = t.program
     points, following = part.out.shape[1], part.size >> part.log  # the step to the following row
     here = [*part.columns(job, t.fixed, t.fixed_ext), *part.columns(job, t.main, t.main_ext)]
-    selectors = part.selectors if p.uses_selectors else [np.zeros(part.size, dtype=np.uint64)] * 2
+    selectors = part.selectors(job) if p.uses_selectors else [np.zeros(part.size, dtype=np.uint64)] * 2
     inputs = [*here, *(here[c] for c in p.following), *selectors]
     extra = []
     if p.pairs:
@@ -142,4 +144,4 @@ def add_table(job: Job, t: Instance, part: Part, coefficients: list[ExtInts], al
                                 messages, len(p.interactions), logup_powers, sigma, p.slot_count, local.block,
                                 part.out, points, *bounds)
 
-    job.map(work, job.ranges(points, BLOCK))
+    job.map(work, job.ranges(points, BLOCK, slots))
