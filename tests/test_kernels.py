@@ -23,7 +23,8 @@ from tailbite.stark import kernels as k
 from tailbite.stark import prove_fri, verify_queries
 from tailbite.stark.job import Job, split_weight
 from tailbite.stark.params import preset
-from tailbite.stark.prove_logup import prepared
+from tailbite.stark.prove_logup import ANY, OPPOSITE, SAME, multiplicity_forms, prepared
+from tailbite.stark.prove_quotient import ROOTS
 
 ENGINES = (*LEVELS, "interpreter", "interpreted ifma")
 NOT_FOUND = 2**64 - 1
@@ -345,7 +346,10 @@ class Shape(Table):
                  lambda: t.receive(OTHER, (t.x[2] - 1,), 1),
                  lambda: t.send(OTHER, (t.f[0],), t.m, lookup_table=True),
                  lambda: t.receive(BUS, (7, t.x[0] + t.f[1], t.on), t.on),
-                 lambda: t.receive(OTHER, (0,), t.on)]
+                 lambda: t.receive(OTHER, (0,), t.on),
+                 lambda: t.receive(OTHER, (t.x[1],), t.on),
+                 lambda: t.send(OTHER, (t.x[0],), t.on),
+                 lambda: t.receive(OTHER, (t.x[0] + 1,), t.on)]
         for send in sends[:t.messages]:
             send()
 
@@ -381,7 +385,21 @@ def sums_of_pairs(p: Program, row: Sequence[int]) -> list[Triple]:
     return [total(terms[j:j + 2]) for j in range(0, len(terms), 2)]
 
 
-@pytest.mark.parametrize("messages", [1, 2, 3, 5])
+def test_pairs_by_their_multiplicities() -> None:
+    """Messages 5 and 6 have the same one, 7 and 8 opposite ones, the pairs before them neither; four are distinct."""
+    p = program(8)
+    words, relations = prepared(p, ALPHA, BETA).tolist(), []
+    at = 1
+    for _ in range(words[0]):
+        at += 2 + 2 * words[at]
+    for _ in p.interactions:
+        relations.append(words[at + 2])
+        at += 6 + 7 * words[at]
+    assert at == len(words) and words[0] == len(multiplicity_forms(p)) == 4
+    assert relations[1::2] == [ANY, ANY, SAME, OPPOSITE]
+
+
+@pytest.mark.parametrize("messages", [1, 2, 3, 5, 6, 8])
 @pytest.mark.parametrize("bounds", [[0, 40], [0, 8], [8, 16, 40]])
 def test_logup_columns(lib: Any, messages: int, bounds: list[int]) -> None:
     if isinstance(lib, Interpreted) and len(bounds) > 2:
@@ -389,7 +407,7 @@ def test_logup_columns(lib: Any, messages: int, bounds: list[int]) -> None:
     p, n = program(messages), 40
     columns = [array(plain.random_elements(c, n)) for c in range(p.column_count)]
     out = [array([77] * n) for _ in range(3 * p.pairs)]
-    block = array([0] * k.BLOCK * p.column_count)
+    block = array([0] * k.BLOCK * (p.column_count + len(multiplicity_forms(p))))
     chunk, scratch = array([0] * 6 * p.pairs * n), array([0] * (2 * p.pairs * n + 32))
     for lo, hi in itertools.pairwise(bounds):
         lib.logup_rows(pointers(lib, columns), array([0] * p.column_count), p.column_count,
@@ -426,7 +444,7 @@ def logup_values(p: Program, here: Sequence[int], phis: list[Triple], following:
     return out
 
 
-@pytest.mark.parametrize(("messages", "blowup"), [(0, 2), (1, 2), (2, 4), (3, 2), (3, 8), (5, 2)])
+@pytest.mark.parametrize(("messages", "blowup"), [(0, 2), (1, 2), (2, 4), (3, 2), (3, 8), (5, 2), (6, 2), (8, 2)])
 @pytest.mark.parametrize("n", [8, 64])
 def test_constraint_rows(lib: Any, messages: int, blowup: int, n: int) -> None:
     """The random combination on the quotient domain: 2 n rows out of an extension by ``blowup``."""
@@ -446,14 +464,14 @@ def test_constraint_rows(lib: Any, messages: int, blowup: int, n: int) -> None:
     constants = array([*(publics[i] for i in p.publics), *p.constants])
     before = elements(2, 2 * n)
     out = columns_of(before)
-    block = array([0] * k.BLOCK * (p.slot_count + len(extra)))
+    block = array([0] * k.BLOCK * (p.slot_count + len(extra) + len(multiplicity_forms(p))))
     for lo, hi in ((0, n), (n, 2 * n)):
         lib.constraint_rows(
             pointers(lib, [*inputs, *extra]), shifts, len(inputs), blowup // 2, size - 1, constants, len(constants),
             array(x for op in p.ops for x in op), len(p.ops), array(p.zeros), len(p.zeros),
             coded(powers[:len(p.zeros)]), prepared(p, ALPHA, BETA), messages,
-            array([x for w in powers[len(p.zeros):] for x in w] or [0]), array(share), p.slot_count, block, out, 2 * n,
-            lo, hi)
+            coded([ext_mul(w, c) for w in powers[len(p.zeros):] for c in ROOTS] or [(0, 0, 0)]),
+            array(share), p.slot_count, block, out, 2 * n, lo, hi)
     rows = [[int(c[i]) for c in here] for i in range(size)]
     phis = [[(int(logup[3 * j][i]), int(logup[3 * j + 1][i]), int(logup[3 * j + 2][i])) for j in range(p.pairs)]
             for i in range(size)]

@@ -103,9 +103,9 @@ def main() -> None:
     options = parser.parse_args()
     pairs, params = check_pairs(options.pairs), preset(PRESET)
     print(machine())
-    print(f"preset {PRESET}: blowup {1 << params.log_blowup}, {params.num_queries} queries, {params.grinding_bits} bits "
     print(f"preset {PRESET}: blowup {1 << params.log_blowup}, {params.num_queries} queries, {params.grinding_bits} "
           f"bits of proof of work; {default_threads()} threads")
+    fri = [str(x) for x in (params.log_blowup, params.num_queries, params.grinding_bits, PROOFS)]
     if "fibonacci" in options.tasks:
         shape = calculator.Shape((options.log,), 66, 80, 2)
         versus(f"16 Fibonacci pairs, 2^{options.log} rows, against Plonky3",

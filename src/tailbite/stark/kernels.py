@@ -216,9 +216,30 @@ def broadcast(constants: Ptr[u64], count: u64, block: Ptr[u64]) -> None:
 
 
 @function
+def multiplicities(words: Ptr[u64], block: Ptr[u64], first_slot: u64, rows: u64) -> u64:
+    """Evaluate a table's distinct multiplicities on a block, in slots from ``first_slot`` on.
+
+    Words: their number; for each the number of terms, the constant, and (slot, coefficient) pairs. Returns the number
+    of words.
+    """
+    at = u64(1)
+    for k in range(words[0]):
+        to = block.offset(BLOCK * (first_slot + k))
+        terms = words[at]
+        for i in range(0, rows, 8):
+            m = u64x8(words[at + 1])
+            for j in range(terms):
+                w = words.offset(at + 2 + 2 * j)
+                m = lazy_add(m, lazy_mul(block.load8(BLOCK * w[0] + i), u64x8(w[1])))
+            to.store8(i, m)
+        at += 2 + 2 * terms
+    return at
+
+
+@function
 def next_message(words: Ptr[u64]) -> u64:
-    """Length in words of a prepared bus message (see ``message_fraction``)."""
-    return 6 + 2 * words[0] + 7 * words[1]
+    """Length in words of a prepared bus message (see ``fingerprint``)."""
+    return 6 + 7 * words[0]
 
 
 def kernels(machine: Machine) -> list[Function]:
@@ -229,38 +250,55 @@ def kernels(machine: Machine) -> list[Function]:
         return [p[j] for j in range(WEIGHT_WORDS)]
 
     @function
-    def message_fraction(words: Ptr[u64], block: Ptr[u64], i: u64) -> tuple[u64x8, u64x8, u64x8, u64x8]:
-        """Multiplicity and fingerprint of a prepared bus message, for the rows of vector ``i`` of a block.
+    def fingerprint(words: Ptr[u64], block: Ptr[u64], i: u64) -> tuple[u64x8, u64x8, u64x8]:
+        """Fingerprint of a prepared bus message, for the rows of vector ``i`` of a block.
 
-        Words: numbers of terms of multiplicity and fingerprint; the multiplicity's constant and (slot, coefficient)
-        pairs; the fingerprint's constant (3 words), then a slot and six weight words for each term.
+        Words of a message: number of terms, number of its multiplicity, how the latter goes with that of the message
+        before it in the pair (ANY, SAME, OPPOSITE), constant (3 words), then a slot and six weight words a term.
         """
-        count, terms = words[0], words[1]
-        m = u64x8(words[2])
-        at = u64(3)
-        for _k in range(count):
-            m = lazy_add(m, lazy_mul(block.load8(BLOCK * words[at] + i), u64x8(words[at + 1])))
-            at += 2
+        terms = words[0]
         acc = sums.zero()
-        c0, c1, c2 = u64x8(words[at]), u64x8(words[at + 1]), u64x8(words[at + 2])
-        at += 3
+        at = u64(6)
         for _k in range(terms):
             acc = sums.add(acc, block.load8(BLOCK * words[at] + i), weight_at(words.offset(at + 1)))
             at += 7
-        d = ext_add(sums.finish(acc), (c0, c1, c2))
-        return m, d[0], d[1], d[2]
+        return ext_add(sums.finish(acc), (u64x8(words[3]), u64x8(words[4]), u64x8(words[5])))
+
+    @function
+    def fraction(words: Ptr[u64], block: Ptr[u64], first_multiplicity: u64, single: u64,
+                 i: u64) -> tuple[u64x8, u64x8, u64x8, u64x8, u64x8, u64x8]:
+        """Numerator and denominator of a pair of messages, or a ``single`` one: m/d + m2/e = (m e + m2 d) / (d e)."""
+        zero = u64x8(0)
+        m = block.load8(BLOCK * (first_multiplicity + words[1]) + i)
+        d = fingerprint(words, block, i)
+        n = (m, zero, zero)
+        if single == 0:
+            second = words.offset(next_message(words))
+            e = fingerprint(second, block, i)
+            match second[2]:
+                case 1:
+                    n = ext_scale(ext_add(d, e), m)
+                case 2:
+                    n = ext_scale(ext_sub(e, d), m)
+                case _:
+                    m2 = block.load8(BLOCK * (first_multiplicity + second[1]) + i)
+                    n = ext_add(ext_scale(e, m), ext_scale(d, m2))
+            d = lazy_ext_mul(d, e)
+        return (*n, *d)
 
     @function
     def constraint_rows(columns: Ptr[Ptr[u64]], shifts: Ptr[u64], inputs: u64, stride: u64, mask: u64,
                         constants: Ptr[u64], constant_count: u64, ops: Ptr[u64], op_count: u64, zeros: Ptr[u64],
                         zero_count: u64, weights: Ptr[u64], messages: Ptr[u64], message_count: u64,
-                        logup_powers: Ptr[u64], sigma: Ptr[u64], first_logup: u64, block: Ptr[u64], out: Ptr[u64],
+                        logup_weights: Ptr[u64], sigma: Ptr[u64], first_logup: u64, block: Ptr[u64], out: Ptr[u64],
                         out_stride: u64, lo: u64, hi: u64) -> None:
         """Add the random combination of a table's constraints on quotient rows lo .. hi - 1 to ``out``.
 
         Inputs are the table's columns in slot order (this row, following row, selectors), then the LogUp columns,
         whose slots begin with ``first_logup``; constants follow the selectors, so LogUp columns are copied behind
-        all slots of the program. ``sigma``: claimed sum / height.
+        all slots of the program, and multiplicities come last. ``messages`` are prepared (``multiplicities``, then
+        ``fingerprint``); ``logup_weights`` three weights for each pair: w, and w times both roots of the extension.
+        ``sigma``: claimed sum / height.
         """
         first_constant = inputs
         first_op = inputs + constant_count
@@ -277,6 +315,7 @@ def kernels(machine: Machine) -> list[Function]:
             gather(columns.offset(inputs), shifts.offset(inputs), extra, stride, mask,
                    block.offset(BLOCK * first_logup), first, rows)
             run_program(ops, op_count, block, first_op, rows)
+            first_message = multiplicities(messages, block, first_logup + extra, rows)
             for i in range(0, rows, 8):
                 total = (u64x8(0), u64x8(0), u64x8(0))
                 for part in range(0, zero_count, MAX_TERMS):
@@ -286,30 +325,29 @@ def kernels(machine: Machine) -> list[Function]:
                                        weight_at(weights.offset(WEIGHT_WORDS * k)))
                     total = ext_add(total, sums.finish(acc))
                 s = block.offset(BLOCK * first_logup)
-                at = u64(0)
+                at = first_message
                 step = (u64x8(0), u64x8(0), u64x8(0))
                 if pairs != 0:
                     last = s.offset(BLOCK * (3 * pairs - 3))
                     here = (last.load8(i), last.load8(BLOCK + i), last.load8(2 * BLOCK + i))
                     there = (last.load8(3 * BLOCK + i), last.load8(4 * BLOCK + i), last.load8(5 * BLOCK + i))
                     step = ext_add(ext_sub(there, here), (u64x8(sigma[0]), u64x8(sigma[1]), u64x8(sigma[2])))
+                acc = sums.zero()
                 for j in range(pairs):
-                    m, d0, d1, d2 = message_fraction(messages.offset(at), block, i)
+                    single = u64(2 * j + 1 == message_count)
+                    n0, n1, n2, d0, d1, d2 = fraction(messages.offset(at), block, first_logup + extra, single, i)
                     at += next_message(messages.offset(at))
-                    d, n = (d0, d1, d2), (m, u64x8(0), u64x8(0))
-                    if 2 * j + 1 < message_count:
-                        m2, e0, e1, e2 = message_fraction(messages.offset(at), block, i)
+                    if single == 0:
                         at += next_message(messages.offset(at))
-                        n = ext_add(ext_scale((e0, e1, e2), m), ext_scale(d, m2))
-                        d = lazy_ext_mul(d, (e0, e1, e2))
                     phi = step
                     if j + 1 < pairs:
                         p = s.offset(3 * BLOCK * j)
                         phi = (p.load8(i), p.load8(BLOCK + i), p.load8(2 * BLOCK + i))
                         step = ext_sub(step, phi)
-                    value = ext_sub(lazy_ext_mul(phi, d), n)
-                    w = logup_powers.offset(3 * j)
-                    total = ext_add(total, lazy_ext_mul(value, (u64x8(w[0]), u64x8(w[1]), u64x8(w[2]))))
+                    value = ext_sub(lazy_ext_mul(phi, (d0, d1, d2)), (n0, n1, n2))
+                    for c in unroll(range(3)):
+                        acc = sums.add(acc, value[c], weight_at(logup_weights.offset(WEIGHT_WORDS * (3 * j + c))))
+                total = ext_add(total, sums.finish(acc))
                 place = first + i
                 total = ext_add(total, load_ext(out, out_stride, place))
                 store_ext(out, out_stride, place, total)
@@ -320,7 +358,8 @@ def kernels(machine: Machine) -> list[Function]:
         """LogUp columns on trace rows lo .. hi - 1, at most CHUNK: pair sums, and in the last place the row's total.
 
         ``chunk`` has room for numerators and denominators of all pairs (6 words each and row), ``scratch`` for the
-        inversion (2 words). ``out`` points to the three base columns of each pair's column.
+        inversion (2 words). ``block`` has a slot for each input and each multiplicity. ``out`` points to the three base
+        columns of each pair's column.
         """
         pairs = (message_count + 1) >> 1
         rows = hi - lo
@@ -331,20 +370,18 @@ def kernels(machine: Machine) -> list[Function]:
             if hi - first < n:
                 n = hi - first
             gather(columns, shifts, inputs, u64(1), u64((1 << 40) - 1), block, first, n)
+            first_message = multiplicities(messages, block, inputs, n)
             for i in range(0, n, 8):
-                at = u64(0)
+                at = first_message
                 for j in range(pairs):
-                    m, d0, d1, d2 = message_fraction(messages.offset(at), block, i)
+                    single = u64(2 * j + 1 == message_count)
+                    n0, n1, n2, d0, d1, d2 = fraction(messages.offset(at), block, inputs, single, i)
                     at += next_message(messages.offset(at))
-                    d, top = (d0, d1, d2), (m, u64x8(0), u64x8(0))
-                    if 2 * j + 1 < message_count:
-                        m2, e0, e1, e2 = message_fraction(messages.offset(at), block, i)
+                    if single == 0:
                         at += next_message(messages.offset(at))
-                        top = ext_add(ext_scale((e0, e1, e2), m), ext_scale(d, m2))
-                        d = lazy_ext_mul(d, (e0, e1, e2))
                     place = j * rows + (first - lo) + i
-                    store_ext(chunk, size, place, top)
-                    store_ext(bottom, size, place, d)
+                    store_ext(chunk, size, place, (n0, n1, n2))
+                    store_ext(bottom, size, place, (d0, d1, d2))
         invert_ext(bottom, size, scratch, size)
         for i in range(0, rows, 8):
             total = (u64x8(0), u64x8(0), u64x8(0))

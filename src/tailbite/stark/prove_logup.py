@@ -7,30 +7,45 @@ from typing import Any
 
 import numpy as np
 
+from ..air.expr import Affine
 from ..air.program import Program
 from ..field import ExtInts, P, add_ints, mul_ints, scale_ints
 from .job import Instance, Job, addresses, split_weight, words
 from .kernels import BLOCK, CHUNK, library
 
+ANY, SAME, OPPOSITE = 0, 1, 2  # of the multiplicities of a pair
+
+
+def multiplicity_forms(program: Program) -> list[Affine]:
+    """The table's distinct multiplicities."""
+    return list({tuple(i.multiplicity.words()): i.multiplicity for i in program.interactions}.values())
+
 
 def prepared(program: Program, alpha: ExtInts, beta: ExtInts) -> Any:
-    """The table's messages for ``message_fraction``: multiplicity and fingerprint as weighted sums of columns.
+    """The table's messages for ``constraint_rows`` and ``logup_rows``: fingerprints as weighted sums of columns.
 
     Fingerprint = alpha - (bus + beta x1 + beta^2 x2 + ...), each x affine in the columns.
     """
-    out: list[int] = []
-    for i in program.interactions:
+    forms = multiplicity_forms(program)
+    out = [len(forms)]
+    for m in forms:
+        out += [len(m.terms), m.constant, *(x for term in m.terms.items() for x in term)]
+    known = [m.words() for m in forms]
+    for k, i in enumerate(program.interactions):
         constant = add_ints(alpha, (P - i.bus.id, 0, 0))
         terms: dict[int, ExtInts] = {}
         power = beta
         for form in i.entries:
             constant = add_ints(constant, scale_ints(power, P - form.constant))
-            for column, k in form.terms.items():
-                terms[column] = add_ints(terms.get(column, (0, 0, 0)), scale_ints(power, P - k))
+            for column, c in form.terms.items():
+                terms[column] = add_ints(terms.get(column, (0, 0, 0)), scale_ints(power, P - c))
             power = mul_ints(power, beta)
-        out += [len(i.multiplicity.terms), len(terms), i.multiplicity.constant]
-        out += [x for kv in i.multiplicity.terms.items() for x in kv]
-        out += constant
+        relation = ANY
+        if k % 2:
+            before, own = program.interactions[k - 1].multiplicity, i.multiplicity
+            relation = SAME if own.words() == before.words() else OPPOSITE if own.words() == before.times(
+                P - 1).words() else ANY
+        out += [len(terms), known.index(i.multiplicity.words()), relation, *constant]
         for column, w in terms.items():
             out += [column, *split_weight(w)]
     return words(out)
@@ -45,11 +60,12 @@ def fill(job: Job, t: Instance, alpha: ExtInts, beta: ExtInts) -> None:
     job.watch.account(t.main.nbytes + t.logup.nbytes)
     inputs, outputs = addresses(columns), addresses(list(t.logup))
     shifts = np.zeros(max(len(columns), 1), dtype=np.uint64)
+    slots = len(columns) + len(multiplicity_forms(p))
     local = threading.local()
 
     def work(bounds: tuple[int, int]) -> None:
         if not hasattr(local, "block"):
-            local.block = np.empty(BLOCK * len(columns), dtype=np.uint64)
+            local.block = np.empty(BLOCK * slots, dtype=np.uint64)
             local.chunk = np.empty(6 * p.pairs * CHUNK, dtype=np.uint64)
             local.scratch = np.empty(2 * p.pairs * CHUNK + 32, dtype=np.uint64)
         library.logup_range(inputs, shifts, len(columns), messages, len(p.interactions), local.block, local.chunk,

@@ -13,7 +13,9 @@ from ..field import GENERATOR, ExtInts, P, mul_ints, root_of_unity, scale_ints
 from .job import Instance, Job, addresses, inverse_differences, powers, split_weight, words
 from .kernels import BLOCK, library
 from .ntt import extension
-from .prove_logup import prepared
+from .prove_logup import multiplicity_forms, prepared
+
+ROOTS: tuple[ExtInts, ...] = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 @dataclass
@@ -131,9 +133,9 @@ def add_table(job: Job, t: Instance, part: Part, coefficients: list[ExtInts], al
     ops, outputs = words([x for op in p.ops for x in op]), words(p.zeros)
     weights = words([x for w in coefficients[: len(p.zeros)] for x in split_weight(w)])
     messages = prepared(p, alpha, beta)
-    logup_powers = words([x for w in coefficients[len(p.zeros):] for x in w])
+    logup_weights = words([x for w in coefficients[len(p.zeros):] for c in ROOTS for x in split_weight(mul_ints(w, c))])
     sigma = words(scale_ints(t.sigma, pow(t.height, -1, P)))
-    slots = p.slot_count + len(extra)
+    slots = p.slot_count + len(extra) + len(multiplicity_forms(p))
     local = threading.local()
 
     def work(bounds: tuple[int, int]) -> None:
@@ -141,7 +143,7 @@ def add_table(job: Job, t: Instance, part: Part, coefficients: list[ExtInts], al
             local.block = np.empty(BLOCK * slots, dtype=np.uint64)
         library.constraint_rows(columns, shifts, len(inputs), part.stride, part.size - 1, constants,
                                 len(p.publics) + len(p.constants), ops, len(p.ops), outputs, len(p.zeros), weights,
-                                messages, len(p.interactions), logup_powers, sigma, p.slot_count, local.block,
+                                messages, len(p.interactions), logup_weights, sigma, p.slot_count, local.block,
                                 part.out, points, *bounds)
 
     job.map(work, job.ranges(points, BLOCK, slots))
