@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..lang import Array, Ptr, cpu, function, u64, u64x8, unroll
+from ..lang import Array, Ptr, cpu, function, u64, u64x8, umin, unroll
 from .keccak import RATE_WORDS, ROUND_CONSTANTS, keccak_round, permute
 
 NODE_MARK = (1 << 64) - 1
@@ -47,7 +47,10 @@ def hash_rows(columns: Ptr[Ptr[u64]], width: u64, out: Ptr[u64], rows: u64, stat
                 scratch.store8(k, u64x8(0))
         done = u64(0)
         while done + RATE_WORDS <= width:
+            coming = umin(done + RATE_WORDS, width - RATE_WORDS)
             for i in range(0, n, 8):
+                for k in unroll(range(RATE_WORDS)):
+                    columns[coming + k].prefetch(first + i)
                 state = scratch.offset(25 * i)
                 s = tuple([state.load8(8 * k) ^ columns[done + k].load8(first + i) if k < RATE_WORDS
                            else state.load8(8 * k) for k in range(25)])
