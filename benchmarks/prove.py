@@ -1,15 +1,18 @@
-"""What proving costs on this machine: ``python benchmarks/prove.py [--full]``.
+"""What proving costs on this machine: ``python benchmarks/prove.py [--full] [--suite] [--growth]``.
 
-Proves the pinned Fibonacci loop (add, mv, mv, addi, bne; exactly 2^20 cycles, and 2^16) six times in one process: the
-first time is printed apart, then the median of five. Prints the machine, the commit, the preset and its proven bits;
-committed cells per cycle by table, quotient included; the executor's speed; the second verification in a process with
-preprocessing of the ELF; and compile times in an empty cache, each in processes of their own.
+Proves the pinned Fibonacci loop (add, mv, mv, addi, bne; exactly 2^20 cycles, and 2^16) six times in a process of its
+own: the first time is printed apart, then the median of five. Prints the machine, the commit, the preset and its proven
+bits; committed cells per cycle by table, quotient included; the executor's speed; the second verification in a process
+with preprocessing of the ELF; and compile times in an empty cache, each in processes of their own.
+
+--full    also 2^16 cycles, and the preset strong
+--suite   also programs of about 2^20 cycles: SHA-256, copying, sorting, divisions, branches; and Keccak calls
+--growth  also Fibonacci loops of about 2^14 to 2^22 cycles
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import platform
 import resource
@@ -19,34 +22,72 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from tailbite import Program, verify
+from tailbite.bench.suite import benchmark, give
+from tailbite.cost import table_costs
+from tailbite.lang import function, riscv, u64
 from tailbite.lang.backend import host
 from tailbite.program import default_threads
 from tailbite.vm.executor import execute
-from tailbite.vm.machine import machine
-from tailbite.vm.trace import fill
 
 GUESTS = Path(__file__).parent / "guests"
+
+
+SUITE = {"sorting": 5, "memcpy": 45, "divisions": 24, "branches": 9, "keccak": 22}  # scales: 2^20 cycles, or 2^15 rounds
+GROWTH = range(14, 23, 2)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--params", default="standard")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--full", action="store_true", help="also 2^16 cycles and the preset strong")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--suite", action="store_true")
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.case:
+        proving(options.case, options.params, options.repeats)
+        return
     print(describe_machine())
     startup()
     executor()
-    cases = [("fib_loop_20.elf", options.params)]
+    cases = [("loop 20", options.params)]
     if options.full:
-        cases += [("fib_loop_16.elf", options.params), ("fib_loop_20.elf", "strong")]
+        cases += [("loop 16", options.params), ("loop 20", "strong")]
+    if options.suite:
+        cases += [(name, options.params) for name in ("sha256", *SUITE)]
+    if options.growth:
+        cases += [(f"growth {log}", options.params) for log in GROWTH]
     for name, params in cases:
-        proving(GUESTS / name, params, options.repeats)
+        sys.stdout.flush()
+        subprocess.run([sys.executable, __file__, "--case", name, "--params", params, "--repeats",
+                        str(options.repeats)], check=True)
+
+
+def case(name: str) -> tuple[bytes, bytes]:
+    """ELF and private input of a case."""
+    kind, _, log = name.partition(" ")
+    if kind == "loop":
+        return (GUESTS / f"fib_loop_{log}.elf").read_bytes(), b""
+    if kind == "sha256":
+        return (GUESTS.parents[1] / "examples/c/elf/sha256.gcc.elf").read_bytes(), bytes(12 << 10)
+    if kind == "growth":
+        loops = (1 << int(log)) // 5
+
+        @function
+        def rounds() -> None:
+            a, b = u64(0), u64(1)
+            for _i in range(loops):
+                a, b = b, a + b
+            give(a)
+
+        return riscv.link(rounds), b""
+    made = benchmark(name, SUITE[name])
+    return made.elf, made.input
 
 
 def describe_machine() -> str:
@@ -75,52 +116,35 @@ def executor() -> None:
         print(f"executor, {'recording' if log else 'plain'}: {rate:.0f} million instructions a second")
 
 
-def proving(elf: Path, params: str, repeats: int) -> None:
+def proving(name: str, params: str, repeats: int) -> None:
     """Prove, print rates, then verify."""
+    elf, data = case(name)
     program = Program.from_elf(elf)
-    first, proof = timed(lambda: program.prove(params=params))
-    times = [timed(lambda: program.prove(params=params))[0] for _ in range(repeats)]
-    cycles = program.run().cycles
+    first, proof = timed(lambda: program.prove(data, params))
+    runs = [timed(lambda: program.prove(data, params)) for _ in range(repeats)]
+    times, cycles = [seconds for seconds, _ in runs], program.run(data).cycles
     median = statistics.median(times)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
-    print(f"\n{elf.name}: {cycles} cycles at {params} ({proof.soundness.total:g} proven bits, "
+    print(f"\n{name}: {cycles} cycles at {params} ({proof.soundness.total:g} proven bits, "
           f"{proof.soundness.regime}), {len(proof) / 1024:.0f} KiB")
     print(f"  prove: first {first:.2f} s; then median of {repeats} {median:.2f} s ({min(times):.2f} to "
           f"{max(times):.2f}) = {cycles / median:,.0f} cycles a second; peak memory {peak:.2f} GiB")
-    phases(program, params)
-    cells(program, cycles)
+    costs = sorted(runs, key=lambda run: run[0])[repeats // 2][1].costs
+    busy = sum(c.cpu for c in costs) / sum(c.wall for c in costs) / default_threads()
+    print(f"  phases, CPU {busy:.0%}: " + ", ".join(f"{c.name} {1000 * c.wall:.0f} ms" for c in costs))
+    cells(program, data, cycles)
     for k in ("first", "second"):
         fresh = Program.from_elf(elf)
         seconds, _ = timed(lambda p=fresh: verify(proof, p))
         print(f"  verify, {k} in this process, ELF preprocessing included: {1000 * seconds:.1f} ms")
 
 
-def phases(program: Program, params: str) -> None:
-    """Where the time goes, for one proof."""
-    marks: list[tuple[str, float]] = []
-    program.prove(params=params, progress=lambda phase, _: marks.append((phase, time.perf_counter())))
-    spans = [(name, b - a) for (name, a), (_, b) in itertools.pairwise(marks)]
-    total = sum(s for _, s in spans)
-    print("  phases: " + ", ".join(f"{n} {1000 * s:.0f} ms ({s / total:.0%})" for n, s in spans))
-
-
-def cells(program: Program, cycles: int) -> None:
+def cells(program: Program, data: bytes, cycles: int) -> None:
     """Committed base cells per cycle."""
-    system = machine()
-    with ThreadPoolExecutor(default_threads()) as pool:
-        filled = fill(execute(program.image), program.image, b"", pool)
-    by_table: dict[str, int] = {}
-    heights = set()
-    for slot, main_columns in filled.columns.items():
-        p = system.programs[system.slots[slot][0]]
-        height = main_columns.shape[1]
-        heights.add(height)
-        by_table[p.name] = by_table.get(p.name, 0) + (p.main_count + 3 * p.pairs) * height
-    by_table["quotient"] = 6 * sum(heights)
-    total = sum(by_table.values())
+    by_table = {name: t.cells for name, t in table_costs(program, data).items()}
     parts = sorted(by_table.items(), key=lambda kv: -kv[1])
-    print(f"  committed cells per cycle: {total / cycles:.2f} = " + " + ".join(
-        f"{n} {c / cycles:.2f}" for n, c in parts if c / cycles >= 0.005))
+    print(f"  committed cells per cycle: {sum(by_table.values()) / cycles:.2f} = " + " + ".join(
+        f"{n} {c / cycles:.2f}" for n, c in parts if c / cycles >= 0.05))
 
 
 def startup() -> None:
