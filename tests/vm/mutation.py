@@ -378,7 +378,6 @@ ELSEWHERE = {
     "SHR": {"w.bit", *(f"top.{x}" for x in ("q0", "q1", "t0", "t1"))},  # test_attacks, a06; test_small_field
     "DIVREM": {*(f"mul.c{k}" for k in (4, 5, 6)), *(f"bz.{x}{k}" for x in "bq" for k in range(4)),
                "bz.bit"},  # test_small_field, which says which of them are not needed
-    "BEQ": {"eq.bit"},  # not needed: eq is 0 or the operands agree, and then it is 1
 }
 
 
