@@ -376,9 +376,7 @@ ELSEWHERE = {
     # test_attacks_machine, a07 and a37; c2 is a multiplicity, as selectors are
     "MLOAD": {"cross", "second", "c2.bit"}, "MSTORE": {"cross", "second", "c2.bit"},
     "SHR": {"w.bit", *(f"top.{x}" for x in ("q0", "q1", "t0", "t1"))},  # test_attacks, a06; test_small_field
-    "DIVREM": {*(f"mul.c{k}" for k in (4, 5, 6)), *(f"bz.{x}{k}" for x in "bq" for k in range(4)),
-               "bz.bit"},  # test_small_field, which says which of them are not needed
-    "BEQ": {"eq.bit"},  # not needed: eq is 0 or the operands agree, and then it is 1
+    "DIVREM": {*(f"mul.c{k}" for k in (4, 5, 6)), *(f"bz.q{k}" for k in range(4))},  # test_small_field
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import columns as col
-from ...air import bit, derived, rom, selector, token, word
+from ...air import derived, rom, selector, token, word
 from ..chip import Chip, Rows, limbs32
 from ..ops import Op
 from .branch import branch, fill_branch
@@ -17,18 +17,19 @@ class Beq(Chip):
     """One inverse serves both limbs: with the differences dl and dh, norm = dl^2 - 7 dh^2 is 0 only if both are.
 
     7 is no square mod p, so dl^2 = 7 dh^2 has no other solution. Equal operands: norm = 0 and ``neq`` demands eq = 1
-    on a real row, whatever inv is. Others: ``eq.lo`` and ``eq.hi`` demand eq = 0. inv occurs nowhere else.
+    on a real row, whatever inv is. Others: ``eq.lo`` and ``eq.hi`` demand eq = 0. So eq is a bit on every real row, and
+    needs no rule that says so. inv occurs nowhere else.
     """
 
     name = "BEQ"
     instances = 3
-    constraint_count = 8
+    constraint_count = 7
 
     beq, bne = selector("BEQ", Op.BEQ), selector("BNE", Op.BNE)
     pc, ts = token("program counter"), token("time")
     rs1, rs2 = rom("first source"), rom("second source")
     a, b = word("value of rs1"), word("value of rs2")
-    eq = bit("are they equal?")
+    eq = derived("are they equal? by neq, eq.lo and eq.hi")
     inv = derived("neq: 1 / norm if they differ")
     tgt, npc = rom("target"), derived("next pc: npc")
     ta, tb = token("old time of rs1"), token("old time of rs2")

@@ -23,15 +23,17 @@ class DivRem(Chip):
     B = |b| as integers (ca, cb are carries of the negation). The limbs of A need no range: only A_lo + 2^32 A_hi is
     used, and a wrong ca shifts 2^32 from one to the other. B has checked limbs.
     Division: Q B + R = A holds over the integers: the top limb sums vanish and the others are carried, all terms below
-    2^56. With bz = 0 also R < B, so B > 0 and Q, R are unique by Euclid; with bz = 1, B = 0, so R = A and Q is forced
-    to be all ones. So bz says whether b is zero.
+    2^56. With bz = 0 also R < B, so B > 0 and Q, R are unique by Euclid. Any other bz forces Q to be all ones; then
+    Q B <= A < 2^64 leaves B = 0 and R = A, or B = 1, A = 2^64 - 1, R = 0, whose quotient is all ones anyway.
+    bz needs no bit rule: it enters the result by n = (1 - bz) qn only, and an n that is neither 0 nor 1 would want
+    2 X = 0 mod 2^64 of an odd X = Q. (B = 1 above is an unsigned division, with qn = 0.)
     Sign: the result is X = Q or R, negated (n) as the signs and the operation say; its limbs are looked up. Division
     of the least number by -1 and division by zero need no case of their own.
     """
 
     name = "DIVREM"
     instances = 3
-    constraint_count = 48
+    constraint_count = 43
 
     f = selector("a division", Op.DIVU)
     rem, sg, w = bit("remainder?"), bit("signed?"), bit("a word form?")
@@ -48,7 +50,7 @@ class DivRem(Chip):
     mag_b = u16("|b|", 4)
     q, r = u16("quotient of magnitudes", 4), u16("remainder of magnitudes", 4)
     kl, kh = u16("carry of Q B + R, low limb"), byte("carry of Q B + R, high byte")
-    bz = bit("is b zero?")
+    bz = derived("is b zero? by lt, bz.q and the sums of mul")
     e = bit("are the high limbs of R and B equal?")
     d = u16("B - R - 1 of the limbs compared: not negative", 2)
     n, qn = derived("negate? by n"), derived("do the signs differ? by qn")
@@ -90,7 +92,7 @@ class DivRem(Chip):
         t.zero(f"abs.{label}.neg.hi", s * (magnitude.hi + extended + c - B32))
 
     def _euclid(t) -> None:
-        """Q B + R = A, and R < B or else (bz) B = 0 and Q all ones."""
+        """Q B + R = A, and R < B or else (bz) Q all ones."""
         c = convolution(t.q, t.mag_b)
         (r_lo, r_hi), (b_lo, b_hi), k = pairs(t.r), pairs(t.mag_b), t.kl + B16 * t.kh
         word0, word1 = pairs(c[:4])
@@ -99,7 +101,6 @@ class DivRem(Chip):
         t.zero("mul.lo", word0 + r_lo - t.mag_a.lo - B32 * k)
         t.zero("mul.hi", word1 + r_hi + k - t.mag_a.hi)
         for j in range(4):
-            t.zero(f"bz.b{j}", t.bz * t.mag_b[j])
             t.zero(f"bz.q{j}", t.bz * (t.q[j] - ONES))
         u = difference(t, Word(r_lo, r_hi), Word(b_lo, b_hi))
         t.zero("lt", (t.real - t.bz) * (-u - 1) - t.d[0] - B16 * t.d[1])

@@ -15,7 +15,8 @@ B8, B31 = 1 << 8, 1 << 31
 
 
 class Shr(Chip):
-    """sll, srl, sra, their word forms, srai and sraiw. The number of an operation is that of its flag plus w.
+    """sll, srl, sra, their word forms, srai and sraiw. The number of an operation is that of its flag plus w; on rows
+    not in use, which send nothing, w is free.
 
     Amount: b0, b1 and bh are the only bytes and limb of rs2 + i (one of which is 0); the AND lookup keeps 6 bits of
     it (5 in a word form) and the POW lookup gives pw = 2^(k mod 32) and b5 = k >> 5. Both have multiplicity ``real``,
@@ -29,7 +30,7 @@ class Shr(Chip):
 
     name = "SHR"
     instances = 3
-    constraint_count = 22
+    constraint_count = 21
 
     sll, srl, sra = selector("left", Op.SLL), selector("right", Op.SRL), selector("arithmetic right", Op.SRA)
     w = bit("a word form?")
@@ -61,7 +62,6 @@ class Shr(Chip):
 
     def rules(t) -> None:
         left, right, w, double = t.sll, t.srl + t.sra, t.w, 1 - t.w
-        t.zero("w.real", w * (1 - t.real))
         t._amount(left, right)
         t0, q0 = t.low[0] + B16 * t.t0h, t.low[1] + B16 * t.q0h
         t1, q1 = t.low[2] + B16 * t.t1h, t.low[3] + B16 * t.q1h

@@ -14,13 +14,13 @@ class Sw(Chip):
     """Half ``hf`` of one dword is replaced by the low limb of rs2, the other half stays.
 
     Address: as for LW. Here hf being a bit carries weight twice: with hf = (0x1004 - 0x1800) / 4 mod p a store to
-    0x1004 would move to the dword at 0x1800. ``half`` keeps hf zero on rows not in use.
+    0x1004 would move to the dword at 0x1800. On rows not in use hf is free: they send nothing.
     Result: each new limb is a copy of a limb of memory or of a register.
     """
 
     name = "SW"
     instances = 3
-    constraint_count = 7
+    constraint_count = 6
 
     f = selector("SW", Op.SW)
     pc, ts = token("program counter"), token("time")
@@ -36,7 +36,6 @@ class Sw(Chip):
     ta, tb = token("old time of rs1"), token("old time of rs2")
 
     def rules(t) -> None:
-        t.zero("half", t.hf * (1 - t.f))
         t.effective_address(t.a, t.i, t.w, t.h, 4 * t.hf)
         t.zero("n.lo", t.n.lo - t.m.lo - (t.f - t.hf) * (t.b.lo - t.m.lo))
         t.zero("n.hi", t.n.hi - t.m.hi - t.hf * (t.b.lo - t.m.hi))
