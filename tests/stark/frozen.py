@@ -508,9 +508,9 @@ ATTACKS: dict[str, Attack] = {
     "constraint": Attack(Label.CONSTRAINT, (), fibonacci_case(5), known_constraint, "constraints"),
     "zeta": Attack(Label.ZETA, (), fibonacci_case(5), known_zeta, "constraints"),
     "batching": Attack(Label.BATCHING, (), fibonacci_case(5), known_batching, "fri"),
-    "fri beta": Attack(Label.FRI_BETA, (Label.ZETA, Label.BATCHING), fibonacci_case(6), known_fri_beta, "fri"),
+    "fri beta": Attack(Label.FRI_BETA, (Label.ZETA, Label.BATCHING), fibonacci_case(6), known_fri_beta, "constraints"),
     "fri lambda": Attack(Label.FRI_LAMBDA, (Label.ZETA, Label.BATCHING), permutation_case(6, [5], 20),
-                         known_fri_lambda, "fri"),
+                         known_fri_lambda, "constraints"),
     "proof of work": Attack(Label.POW_SEED, (), fibonacci_case(5), known_pow_seed, "work"),
     "index": Attack(Label.INDEX, (), fibonacci_case(5), known_index, "opening"),
 }
