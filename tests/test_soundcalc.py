@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from fractions import Fraction
 from pathlib import Path
@@ -11,11 +12,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+sys.path.insert(0, str(Path(__file__).parent / "tools"))
+import bits
+
 from tailbite import Proof
 from tailbite.cli import app
 from tailbite.stark.params import PRESETS, Params, fold_schedule
 from tailbite.stark.soundcalc import toml
-from tailbite.stark.soundness import Shape
+from tailbite.stark.soundness import Shape, soundness
 
 TESTS = Path(__file__).parent
 CASES = json.loads((TESTS / "data" / "soundcalc.json").read_text())["cases"]
@@ -54,6 +58,13 @@ def test_export_of_the_fixtures(case: dict[str, Any]) -> None:
     commits = [k for k in case["bits"] if k.startswith("commit round")]
     assert len(exported["circuits"][0]["fri_folding_factors"]) == len(commits)
     agree(exported, params, shape)
+
+
+def test_bits_are_as_documented_and_reach_the_aim() -> None:
+    """At the machine's own corners, which are larger in constraints than those of test_soundness.py."""
+    assert bits.table() in (TESTS.parent / "docs" / "soundness.md").read_text()
+    for shape in (bits.smallest(), bits.largest(), bits.fibonacci()):
+        assert all(soundness(params, shape).total >= params.aim_bits for params in PRESETS)
 
 
 def test_no_buses_no_lookup() -> None:

@@ -1,6 +1,7 @@
 """Write tests/data/soundcalc.json: what the public soundness calculator says at corners of the shape space.
 
     python tests/tools/soundcalc_fixtures.py CHECKOUT [--commit HASH] [--note TEXT] [-o FILE]
+    python tests/tools/soundcalc_fixtures.py CHECKOUT --toml FILE   the calculator's bits for one exported proof
 
 CHECKOUT is a clone of https://github.com/ethereum/soundcalc at 809896f or later (its code is not part of this
 repository). Where it is not a git checkout, --commit names the version and --note says how it was obtained.
@@ -91,7 +92,15 @@ def main() -> None:
     parser.add_argument("--commit")
     parser.add_argument("--note", default="")
     parser.add_argument("-o", "--output", type=Path, default=DATA)
+    parser.add_argument("--toml", type=Path, help="a file of `tailbite inspect PROOF --soundcalc FILE`")
     args = parser.parse_args()
+    if args.toml:
+        sys.path.insert(0, str(args.checkout))
+        from soundcalc.zkvms.zkvm import zkVM
+
+        for model in zkVM.load_from_toml(args.toml).get_circuits():
+            print(json.dumps(model.get_security_levels(), indent=1))
+        return
     about = {
         "calculator": "https://github.com/ethereum/soundcalc",
         "commit": args.commit or head(args.checkout),
