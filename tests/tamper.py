@@ -89,6 +89,13 @@ def add_p(entry: Any, other: Any) -> Any:
             return set_word(entry, at, x + P)
 
 
+def above_p(entry: Any, other: Any) -> Any:
+    """A word that is no field element."""
+    if len(entry):
+        at = somewhere(entry)
+        return set_word(entry, at, P + int(entry[at]) % (MASK + 1 - P))
+
+
 def swap(entry: Any, other: Any) -> Any:
     """Exchange the first two neighbours that differ."""
     for at in range(len(entry) - 1):
@@ -125,7 +132,7 @@ def truncate(entry: Any, other: Any) -> Any:
 
 
 WHOLE: tuple[Callable[[Any, Any], Any], ...] = (
-    add_one, add_p, swap, zero, drop, duplicate, truncate, extend, replace)
+    add_one, add_p, above_p, swap, zero, drop, duplicate, truncate, extend, replace)
 STRATEGIES: dict[Label, tuple[Callable[[Any, Any], Any], ...]] = {
     Label.DOMAIN: WHOLE,
     Label.PROGRAM: WHOLE,
@@ -143,6 +150,61 @@ STRATEGIES: dict[Label, tuple[Callable[[Any, Any], Any], ...]] = {
     Label.SIBLINGS: WHOLE,
 }
 """What is done to the entries of each label. A label that is missing here makes :func:`manifest` fail."""
+
+
+IN_PLACE: dict[Label, str] = {
+    Label.DOMAIN: "header",
+    Label.PROGRAM: "program",
+    Label.OUTPUT: "statement encoding shape balance constraints",
+    Label.TABLES: "shape balance constraints",
+    Label.MAIN_ROOT: "balance constraints",
+    Label.LOGUP_ROOT: "constraints",
+    Label.SIGMA: "balance",
+    Label.QUOTIENT_ROOT: "constraints",
+    Label.VALUES: "constraints",
+    Label.FRI_ROOT: "work opening",
+    Label.FINAL: "work opening",
+    Label.NONCE: "work",
+    Label.ROWS: "opening",
+    Label.SIBLINGS: "opening",
+}
+"""Why a changed word is refused: by the first check after it. A root is not checked until it is opened, so the check is
+that of the challenges which it changes: of the constraints, or of the nonce, which happens to be right once in a while.
+"""
+MOVED: dict[Label, str] = {
+    Label.DOMAIN: "header program statement shape",
+    Label.PROGRAM: "program statement shape truncated",
+    Label.OUTPUT: "statement encoding shape truncated balance constraints",
+    Label.TABLES: "shape encoding balance constraints",
+    Label.MAIN_ROOT: "encoding balance constraints",
+    Label.LOGUP_ROOT: "encoding balance constraints",
+    Label.SIGMA: "encoding balance constraints",
+    Label.QUOTIENT_ROOT: "encoding constraints",
+    Label.VALUES: "encoding constraints work opening truncated",
+    Label.FRI_ROOT: "encoding work opening",
+    Label.FINAL: "encoding work opening truncated",
+    Label.NONCE: "encoding work opening truncated",
+    Label.ROWS: "encoding opening truncated",
+    Label.SIBLINGS: "encoding opening truncated extended",
+}
+"""The same where the words after the entry move: what is read in their stead may also be no field element, or there may
+be too few or too many in the end."""
+ELEMENTS = {Label.SIGMA, Label.VALUES, Label.FINAL, Label.ROWS}
+"""Labels whose words are field elements, which is checked when they are read."""
+
+
+def expected(case: Tampered) -> set[str]:
+    """Categories of refusal that are right for a case."""
+    label, strategy = case.entry.label, case.strategy
+    if strategy == "truncate":
+        return {"truncated"}
+    if strategy in ("add_p", "above_p") and label in ELEMENTS:
+        return {"encoding"}
+    if strategy in ("drop", "duplicate", "extend"):
+        return set(MOVED[label].split())
+    if strategy == "replace":
+        return set(f"{IN_PLACE[label]} {MOVED[label]}".split())
+    return set(IN_PLACE[label].split())
 
 
 def donors(others: Sequence[Recorded]) -> dict[tuple[Label, int], list[Any]]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import tamper
-from tamper import STRATEGIES, Events, Recorded, Tampered, manifest, thinned
+from tamper import STRATEGIES, Events, Recorded, Tampered, expected, manifest, thinned
 
 import tailbite
 from tailbite import Program, Proof, u64
@@ -31,7 +31,7 @@ from tailbite.recursion import recursion_program, verifier_input
 from tailbite.recursion.guest import LOG, build
 from tailbite.stark.params import preset
 from tailbite.stark.system import Keyed
-from tailbite.stark.verifier import CATEGORIES, library, working_words
+from tailbite.stark.verifier import library, working_words
 from tailbite.stark.verify import verify
 from tailbite.vm import core
 from tailbite.vm.executor import ExecutionError, Panic, _Run
@@ -195,8 +195,8 @@ def test_the_record_must_be_of_the_words() -> None:
 
 
 def refused(outcome: Outcome, case: Tampered, honest_events: Events) -> None:
-    """A refusal with a category, whose record is the honest one until the change."""
-    assert outcome.category in set(CATEGORIES) - {"internal"}, f"{case.name}: {outcome.reason or 'accepted'}"
+    """A refusal with the expected category, whose record is the honest one until the change."""
+    assert outcome.category in expected(case), f"{case.name}: {outcome.reason or 'accepted'}"
     before = 0
     for k, (_, kind, size, _) in enumerate(honest_events):
         before += size * (kind in (MESSAGE, HINT))

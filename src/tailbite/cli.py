@@ -359,13 +359,19 @@ def _verified(result: dict[str, Any]) -> str:
 
 @app.command()
 def inspect(proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof file.")],
+            soundcalc: Annotated[Path | None, typer.Option("--soundcalc", metavar="FILE",
+                                                           help="Write the proof's parameters and shape as TOML, for "
+                                                                "the public calculator soundcalc.")] = None,
             json_: JsonFlag = False) -> None:
     """Show what a proof claims, its tables and its soundness round by round. It is not verified."""
     with outcome(json_) as result:
         from .proof import Proof
+        from .stark.soundcalc import toml
 
         p = Proof.load(proof)
         s = p.soundness
+        if soundcalc is not None:
+            soundcalc.write_text(toml(p.params, p.shape))
         result.update(program_id=p.program_id.hex(), output=p.output.hex(), params=p.params.name, bits=s.total,
                       bytes=len(p), regime=s.regime, tables=[{"name": n, "log_height": log} for n, log in p.tables],
                       rounds=[{"name": r.name, "bits": r.bits} for r in s.rounds], parts=_parts(p), verified=False)

@@ -180,9 +180,14 @@ class Proof:
                 if log]
 
     @property
+    def shape(self) -> Shape:
+        """What soundness depends on besides the preset."""
+        return shape_of(self.keyed, self.header.logs, len(self.output))
+
+    @property
     def soundness(self) -> Soundness:
         """Proven soundness, round by round, of this preset and these heights."""
-        return soundness(self.params, shape_of(self.keyed, self.header.logs, len(self.output)))
+        return soundness(self.params, self.shape)
 
     def parts(self) -> dict[str, int]:
         """Bytes by part; they add up to the size. Reads the proof to its end, so a bad one is refused."""

@@ -6,7 +6,7 @@ everything else is done here. Slow, and for tests only; :class:`Refused` says wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -198,13 +198,26 @@ class Term:
 
 
 class Run:
-    """One verification."""
+    """One verification.
 
-    def __init__(self, keyed: Any, words: Sequence[int]) -> None:
+    ``frozen`` makes it the lax verifier of tests/test_fiat_shamir.py: challenges by name, in the order in which they
+    are drawn, that are replayed in place of those of the transcript; and "output", what is absorbed for the output.
+    """
+
+    def __init__(self, keyed: Any, words: Sequence[int], frozen: Mapping[str, Sequence[Any]] | None = None) -> None:
         self.keyed, self.system, self.params = keyed, keyed.system, keyed.params
         self.blowup = keyed.params.log_blowup
         self.s = Stream(words)
         self.t = self.s.transcript
+        self.frozen = {name: list(values) for name, values in (frozen or {}).items()}
+
+    def replayed(self, name: str, drawn: Any) -> Any:
+        """The challenge that counts: the one drawn, unless its name is frozen."""
+        return self.frozen[name].pop(0) if name in self.frozen else drawn
+
+    def challenge(self, name: str) -> Ext:
+        """An extension element of the transcript."""
+        return self.replayed(name, self.t.ext())
 
     def verify(self, program_id: bytes) -> bytes:
         """The public output, or :class:`Refused`."""
@@ -217,6 +230,12 @@ class Run:
         self.low_degree()
         require(self.s.at == len(self.s.words), "words are left over")
         return self.output
+
+    def output_message(self, count: int) -> list[int]:
+        """A part of the public output, which is absorbed."""
+        words = self.s.hint(count)
+        self.t.absorb(self.replayed("output", words))
+        return words
 
     # ------------------------------------------------------------ statement
 
@@ -231,9 +250,9 @@ class Run:
         expected = digest([*unpack(b"tb prog\0"), *unpack(self.keyed.vm_id), *program])
         require(expected == unpack(program_id), "another program")
         self.t.absorb(unpack(program_id))
-        (size,) = self.s.message(1)
+        (size,) = self.output_message(1)
         require(size <= MAX_OUTPUT, "output too long")
-        self.output_words = self.s.message(-(-size // 8))
+        self.output_words = self.output_message(-(-size // 8))
         data = b"".join(w.to_bytes(8, "little") for w in self.output_words)
         require(not any(data[size:]), "output padding")
         self.output = data[:size]
@@ -271,13 +290,13 @@ class Run:
         talking = [s for s in self.slots if s.program.interactions]
         self.alpha = self.beta = ZERO
         if talking:
-            self.alpha, self.beta = self.t.ext(), self.t.ext()
+            self.alpha, self.beta = self.challenge("alpha"), self.challenge("beta")
             self.roots["logup"] = self.s.message(4)
             for s, sigma in zip(talking, self.s.elements(len(talking)), strict=True):
                 s.sigma = sigma
-        self.combination = self.t.ext()
+        self.combination = self.challenge("constraint")
         self.roots["quotient"] = self.s.message(4)
-        self.zeta = next(z for z in iter(self.t.ext, None) if z[1:] != (0, 0))
+        self.zeta = next(z for z in iter(lambda: self.challenge("zeta"), None) if z[1:] != (0, 0))
 
     def values(self) -> None:
         """Out-of-domain values, and what each of them speaks of."""
@@ -366,6 +385,10 @@ class Run:
 
     def constraints(self, log: int) -> None:
         """The random combination at this height is (x^n - 1) (q0 + x^n q1)."""
+        require(self.gap(log) == ZERO, "constraints")
+
+    def gap(self, log: int) -> Ext:
+        """What the quotient at this height lacks, times x^n - 1, of the random combination of the constraints."""
         total, scale = ZERO, ONE
         for s in self.slots:
             if s.log == log:
@@ -374,7 +397,7 @@ class Run:
                     scale = mul(scale, self.combination)
         zeta_n = power(self.zeta, 1 << log)
         q0, q1 = self.quotients[log]
-        require(total == mul(sub(zeta_n, ONE), add(q0, mul(zeta_n, q1))), "constraints")
+        return sub(total, mul(sub(zeta_n, ONE), add(q0, mul(zeta_n, q1))))
 
     def table_constraints(self, s: Slot) -> list[Ext]:
         """Values of a table's constraints at zeta: its rules, then one for each LogUp column."""
@@ -414,13 +437,13 @@ class Run:
 
     def low_degree(self) -> None:
         """Batching, FRI, proof of work, openings."""
-        drawn = [self.t.ext() for _ in range((len(self.terms) - 1).bit_length())]
+        drawn = [self.challenge("batching") for _ in range((len(self.terms) - 1).bit_length())]
         weights = [reduce(mul, (r for k, r in enumerate(drawn) if t >> k & 1), ONE) for t in range(len(self.terms))]
         steps = self.commit_phase()
         final = self.s.elements(1 << FINAL_LOG)
         self.work()
         size = self.logs[0] + self.blowup
-        queries = [self.t.below(1 << size) for _ in range(self.params.num_queries)]
+        queries = [self.replayed("index", self.t.below(1 << size)) for _ in range(self.params.num_queries)]
         rows = self.open_trees(queries)
         current = self.codeword(self.logs[0], queries, rows, weights)
         for root_words, beta, log_from, log_to, joining in steps:
@@ -441,9 +464,10 @@ class Run:
         end = FINAL_LOG + self.blowup
         size, steps = max(sizes), []
         while size > end:
-            layer, beta = self.s.message(4), self.t.ext()
+            layer, beta = self.s.message(4), self.challenge("fri_beta")
             target = max([size - FOLD_LOG, end, *(k for k in sizes if k < size)])
-            steps.append((layer, beta, size, target, self.t.ext() if target in sizes else None))
+            joining = self.challenge("fri_lambda") if target in sizes else None
+            steps.append((layer, beta, size, target, joining))
             size = target
         return steps
 
@@ -451,7 +475,7 @@ class Run:
         """Proof of work on a squeeze."""
         bits = self.params.grinding_bits
         if bits:
-            seed = unpack(self.t.squeeze())
+            seed = self.replayed("pow_seed", unpack(self.t.squeeze()))
             (nonce,) = self.s.message(1)
             found = b"".join(w.to_bytes(8, "little") for w in digest([*unpack(b"tb pow\0\0"), *seed, bits, nonce]))
             require(int.from_bytes(found, "big") >> 256 - bits == 0, "proof of work")
@@ -526,6 +550,7 @@ def indices(queries: Iterable[int], k: int) -> list[int]:
     return sorted({q % (1 << k) for q in queries})
 
 
-def verify(keyed: Any, program_id: bytes, words: Sequence[int]) -> bytes:
+def verify(keyed: Any, program_id: bytes, words: Sequence[int],
+           frozen: Mapping[str, Sequence[Any]] | None = None) -> bytes:
     """The public output that the proof shows; :class:`Refused` if it is no good."""
-    return Run(keyed, words).verify(program_id)
+    return Run(keyed, words, frozen).verify(program_id)

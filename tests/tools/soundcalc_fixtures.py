@@ -1,6 +1,7 @@
 """Write tests/data/soundcalc.json: what the public soundness calculator says at corners of the shape space.
 
     python tests/tools/soundcalc_fixtures.py CHECKOUT [--commit HASH] [--note TEXT] [-o FILE]
+    python tests/tools/soundcalc_fixtures.py CHECKOUT --toml FILE   the calculator's bits for one exported proof
 
 CHECKOUT is a clone of https://github.com/ethereum/soundcalc at 809896f or later (its code is not part of this
 repository). Where it is not a git checkout, --commit names the version and --note says how it was obtained.
@@ -19,8 +20,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tailbite.stark.params import FINAL_LOG_DEGREE, PRESETS, Params, fold_schedule
-from tailbite.stark.soundness import Shape
+from tailbite.stark.params import PRESETS, Params
+from tailbite.stark.soundcalc import circuit, lookup
+from tailbite.stark.soundness import HASH_BITS, Shape
 
 DATA = Path(__file__).parent.parent / "data" / "soundcalc.json"
 HEIGHTS = [(5,), (10,), (16,), (20,), (26,), (26, 20, 16, 10, 5), tuple(range(26, 4, -1))]
@@ -56,47 +58,18 @@ def calculate(params: Params, shape: Shape) -> dict[str, int]:
     from soundcalc.lookups.logup import LogUp, LogUpConfig, LogUpType
     from soundcalc.pcs.fri import FRI, FRIConfig
 
-    steps = fold_schedule([height + params.log_blowup for height in shape.log_heights], params.log_blowup)
-    gap = float(params.gap) or None
-    pcs = FRI(
-        FRIConfig(
-            hash_size_bits=256,
-            rho=2.0**-params.log_blowup,
-            trace_length=2 ** max(shape.log_heights),
-            field=GOLDILOCKS_3,
-            batch_size=shape.batch_terms,
-            power_batching=False,
-            multilinear_batching=True,
-            num_queries=params.num_queries,
-            FRI_folding_factors=[2 ** (step.log_from - step.log_to) for step in steps],
-            FRI_early_stop_degree=2 ** (FINAL_LOG_DEGREE + params.log_blowup),
-            grinding_query_phase=params.grinding_bits,
-            gap_to_radius=gap,
-        )
-    )
-    bus = LogUp(
-        LogUpConfig(
-            name="logup",
-            field=GOLDILOCKS_3,
-            logup_type=LogUpType.UNIVARIATE,
-            rows_L=shape.logup_denominators,
-            rows_T=0,
-            num_columns_S=shape.logup_tuple_len,
-        )
-    )
-    circuit = DeepAliCircuit(
-        DeepAliConfig(
-            name=params.name,
-            pcs=pcs,
-            field=GOLDILOCKS_3,
-            num_constraints=shape.constraints,
-            AIR_max_degree=shape.max_degree,
-            max_combo=shape.opening_points,
-            gap_to_radius=gap,
-            lookups=[bus],
-        )
-    )
-    return circuit.get_security_levels()["UDR" if params.regime == "unique" else "JBR"]
+    c, bus = circuit(params, shape), lookup(shape)
+    gap = c.get("gap_to_radius") or None
+    renamed = {"FRI_folding_factors": "fri_folding_factors", "FRI_early_stop_degree": "fri_early_stop_degree"}
+    same = ["rho", "trace_length", "batch_size", "power_batching", "multilinear_batching", "num_queries",
+            "grinding_query_phase"]
+    pcs = FRI(FRIConfig(hash_size_bits=2 * HASH_BITS, field=GOLDILOCKS_3, gap_to_radius=gap,
+                        **{k: c[k] for k in same}, **{k: c[v] for k, v in renamed.items()}))
+    buses = LogUp(LogUpConfig(field=GOLDILOCKS_3, **bus | {"logup_type": LogUpType.UNIVARIATE}))
+    model = DeepAliCircuit(DeepAliConfig(
+        name=params.name, pcs=pcs, field=GOLDILOCKS_3, num_constraints=c["num_constraints"],
+        AIR_max_degree=c["air_max_degree"], max_combo=c["opening_points"], gap_to_radius=gap, lookups=[buses]))
+    return model.get_security_levels()["UDR" if params.regime == "unique" else "JBR"]
 
 
 def case(params: Params, shape: Shape) -> dict[str, Any]:
@@ -119,7 +92,15 @@ def main() -> None:
     parser.add_argument("--commit")
     parser.add_argument("--note", default="")
     parser.add_argument("-o", "--output", type=Path, default=DATA)
+    parser.add_argument("--toml", type=Path, help="a file of `tailbite inspect PROOF --soundcalc FILE`")
     args = parser.parse_args()
+    if args.toml:
+        sys.path.insert(0, str(args.checkout))
+        from soundcalc.zkvms.zkvm import zkVM
+
+        for model in zkVM.load_from_toml(args.toml).get_circuits():
+            print(json.dumps(model.get_security_levels(), indent=1))
+        return
     about = {
         "calculator": "https://github.com/ethereum/soundcalc",
         "commit": args.commit or head(args.checkout),
