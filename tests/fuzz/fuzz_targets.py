@@ -1,0 +1,67 @@
+"""What can be fuzzed, by name; and targets that are broken on purpose, so that each kind of violation can be seen."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Callable
+
+import numpy as np
+from fuzz_elfs import Elfs
+from fuzz_files import Files
+from fuzz_proofs import Fast, Min, Standard, machine_seeds
+from fuzz_watch import Target
+
+from tailbite import TailbiteError
+
+BAD_CASE = "1/3"  # seed 1, number 3
+
+
+class Broken:
+    """Answers as it should, but for one case."""
+
+    def __init__(self, fault: Callable[[], None]) -> None:
+        self.fault, self.bad = fault, random.Random(BAD_CASE).random()
+
+    def case(self, rng: random.Random) -> str:
+        if rng.random() == self.bad:
+            self.fault()
+        raise TailbiteError("as it should be")
+
+
+def raises() -> None:
+    raise ValueError("an error without a type of its own")
+
+
+def hangs() -> None:
+    while True:
+        pass
+
+
+def allocates() -> None:
+    np.ones(3 << 27, dtype=np.uint64)
+
+
+def crashes() -> None:
+    ctypes.string_at(0)
+
+
+class Accepts:
+    """A verifier that accepts everything."""
+
+    def __init__(self) -> None:
+        self.seed = machine_seeds("min")[0]._replace(verify=lambda *args, **options: None)
+
+    def case(self, rng: random.Random) -> str:
+        return self.seed.case(rng)
+
+
+BROKEN: dict[str, Callable[[], Target]] = {
+    "broken-accepts": Accepts,
+    "broken-raises": lambda: Broken(raises),
+    "broken-hangs": lambda: Broken(hangs),
+    "broken-allocates": lambda: Broken(allocates),
+    "broken-crashes": lambda: Broken(crashes),
+}
+TARGETS: dict[str, Callable[[], Target]] = {
+    "proofs": Fast, "min": Min, "standard": Standard, "elfs": Elfs, "files": Files, **BROKEN}
