@@ -20,8 +20,9 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.extend(str(folder) for folder in (HERE.parent, HERE.parent / "stark", HERE.parent / "vm"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "stark"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "vm"))
 
 from fuzz_targets import TARGETS
 from fuzz_watch import SKIPPED, Session, fuzz, judge, work
