@@ -22,6 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from .errors import ParameterError, TailbiteError
+from .files import write_whole
 
 YES, NO, USAGE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -477,7 +478,7 @@ def build(source: Annotated[str, typer.Argument(metavar="GUEST.py", help="Python
         target = load_guest(source, guest)
         path = output or Path(Path(source).with_suffix(".elf").name)
         elf = target.elf()
-        Path(path).write_bytes(elf)
+        write_whole(path, elf)
         result.update(elf=str(path), bytes=len(elf), sha256=target.program.sha256,
                       program_id=target.program.id("standard").hex())
         say(False, json_, f"{_escape(path)}: {len(elf)} bytes\nsha256: {result['sha256']}\n"
