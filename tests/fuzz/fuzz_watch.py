@@ -193,6 +193,8 @@ def _one_worker(session: Session, skip: set[int], progress: Callable[[Session], 
                 session.take(report)
                 ended = ended or "end" in report
                 progress(session)
+                if len(session.violations) >= MAX_VIOLATIONS:
+                    return None
         finally:
             process.kill()
             code = process.wait()
