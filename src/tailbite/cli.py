@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from .errors import ParameterError, TailbiteError
-from .files import write_whole
+from .files import read_at_most, write_whole
 
 YES, NO, USAGE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -150,7 +150,7 @@ def parse_argument(text: str, t: Any, name: str) -> Any:
     try:
         if t == Bytes:
             if text.startswith("@"):
-                return Path(text[1:]).read_bytes()
+                return read_input(Path(text[1:]))
             return bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
         if isinstance(t, ArrayType):
             items = [x for x in text.split(",") if x]
@@ -160,8 +160,6 @@ def parse_argument(text: str, t: Any, name: str) -> Any:
         if len(text) > 64:
             raise ValueError
         return int(text, 0)
-    except OSError as e:
-        raise TailbiteError(f"cannot read {text[1:]}: {e.strerror}") from None
     except (ValueError, KeyError):
         raise Usage(f"'{text[:64]}' is not a value for '{name}'") from None
 
@@ -185,10 +183,15 @@ def private_input(program: Any, args: list[str] | None, file: Path | None) -> by
             raise Usage(str(e)) from None
     if args:
         raise Usage("arguments are for Python guests; give an ELF its input with --input FILE")
-    if file is None:
-        return b""
+    return b"" if file is None else read_input(file)
+
+
+def read_input(file: Path) -> bytes:
+    """The bytes of a file that becomes private input; one byte more than is possible, of a file that is too large."""
+    from .vm.executor import MAX_INPUT
+
     try:
-        return file.read_bytes()
+        return read_at_most(file, MAX_INPUT)
     except OSError as e:
         raise TailbiteError(f"cannot read {file}: {e.strerror}") from None
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files: written whole or not at all, and read up to a limit."""
 
 from __future__ import annotations
 
@@ -19,3 +19,15 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_at_most(path: Path, limit: int) -> bytes:
+    """A file's bytes, or its first ``limit`` + 1 if it has more, which the caller refuses. Raises OSError.
+
+    It does not rely on the size that the system tells: a device has none, and a file can grow.
+    """
+    data = bytearray()
+    with open(path, "rb") as f:
+        while len(data) <= limit and (piece := f.read(min(limit + 1 - len(data), 1 << 20))):
+            data += piece
+    return bytes(data)

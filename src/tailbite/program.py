@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .air.check import Failure, check
 from .errors import TailbiteError
+from .files import read_at_most
 from .stark.params import Params, preset
 from .stark.prove import prove as prove_words
 from .stark.system import FixedTree, Keyed, ProgramKey, commit_fixed, program_key
@@ -103,11 +104,11 @@ class Program:
             return cls(load_elf(source), source, guest)
         path = Path(source)
         try:
-            if path.stat().st_size > MAX_ELF_BYTES:
-                raise ElfError(f"{path}: the file is larger than {MAX_ELF_BYTES} bytes")
-            data = path.read_bytes()
+            data = read_at_most(path, MAX_ELF_BYTES)
         except OSError as e:
             raise ElfError(f"cannot read {path}: {e.strerror}") from None
+        if len(data) > MAX_ELF_BYTES:
+            raise ElfError(f"{path}: the file is larger than {MAX_ELF_BYTES} bytes")
         try:
             return cls(load_elf(data), data, guest)
         except ElfError as e:
