@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 if sys.platform != "linux":
@@ -16,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "stark"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "vm"))
 
 from fuzz_elfs import Elfs
+from fuzz_proofs import AGREES, Min, final_value
 from fuzz_reasons import reasons
 from fuzz_watch import SKIPPED, fuzz, judge
 
@@ -88,3 +90,11 @@ def test_skipped_cases_are_the_original() -> None:
     original, target.load = target.load, load  # type: ignore[method-assign]
     answers = [judge(target, 1, n) for n in range(300)]
     assert target.seeds[0] not in loaded and 0 < answers.count(SKIPPED) == 300 - len(loaded)
+
+
+def test_one_query_sees_one_value_of_the_final_polynomial() -> None:
+    """The only mutant that may be accepted, and only at ``min``. This one was found among a million: d (u^13 - u^29)."""
+    assert judge(Min(), 1, 625_536) == AGREES
+    one, two = np.zeros((2, 96), dtype=np.uint64)
+    one[3 * 13 + 2], two[3 * 29 + 2] = 5, 5
+    assert final_value(one, 52) == final_value(two, 52) and final_value(one, 51) != final_value(two, 51)
