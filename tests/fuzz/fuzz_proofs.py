@@ -317,13 +317,6 @@ class Proofs:
         seeds: Sequence[AirSeed | MachineSeed] = self.airs if rng.random() < 0.5 else self.machines
         return rng.choice(seeds).case(rng)
 
-    @staticmethod
-    def unreached(answers: dict[str, int]) -> list[str]:
-        """Reasons in the source of the verifier that no answer gave."""
-        from fuzz_reasons import reasons
-
-        return [r.text for r in reasons() if not any(r.pattern.fullmatch(a) for a in answers)]
-
 
 class Fast(Proofs):
     """Proofs at ``fast``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,11 @@ def _reason(node: ast.expr | None) -> Reason | None:
     if text.partition(":")[0] in CATEGORIES:
         return Reason(text, re.compile(pattern if len(text) < 150 else pattern[:150] + ".*"))
     return None
+
+
+def unreached(answers: Iterable[str]) -> list[str]:
+    """Reasons that no answer gave."""
+    return [r.text for r in reasons() if not any(r.pattern.fullmatch(a) for a in answers)]
 
 
 @functools.cache
