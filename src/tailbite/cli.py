@@ -31,6 +31,7 @@ from .console import (
     say,
 )
 from .errors import TailbiteError
+from .files import read_at_most, write_whole
 
 app = typer.Typer(
     name="tailbite", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
@@ -113,18 +114,8 @@ def parse_argument(text: str, t: Any, name: str) -> Any:
         if len(text) > 64:
             raise ValueError
         return int(text, 0)
-    except OSError as e:
-        raise TailbiteError(f"cannot read {text[1:]}: {e.strerror}") from None
     except (ValueError, KeyError):
         raise Usage(f"'{text[:64]}' is not a value for '{name}'") from None
-
-
-def read_input(file: Path) -> bytes:
-    """A file of private input; of one that is too long enough to be refused as that."""
-    from .program import read_bounded
-    from .vm.executor import MAX_INPUT
-
-    return read_bounded(file, MAX_INPUT)
 
 
 def private_input(program: Any, args: list[str] | None, file: Path | None) -> bytes:
@@ -146,10 +137,15 @@ def private_input(program: Any, args: list[str] | None, file: Path | None) -> by
             raise Usage(str(e)) from None
     if args:
         raise Usage("arguments are for Python guests; give an ELF its input with --input FILE")
-    if file is None:
-        return b""
+    return b"" if file is None else read_input(file)
+
+
+def read_input(file: Path) -> bytes:
+    """The bytes of a file that becomes private input; one byte more than is possible, of a file that is too large."""
+    from .vm.executor import MAX_INPUT
+
     try:
-        return read_input(file)
+        return read_at_most(file, MAX_INPUT)
     except OSError as e:
         raise TailbiteError(f"cannot read {file}: {e.strerror}") from None
 
@@ -448,7 +444,7 @@ def build(source: Annotated[str, typer.Argument(metavar="GUEST.py", help="Python
         target = load_guest(source, guest)
         path = output or Path(Path(source).with_suffix(".elf").name)
         elf = target.elf()
-        Path(path).write_bytes(elf)
+        write_whole(path, elf)
         result.update(elf=str(path), bytes=len(elf), sha256=target.program.sha256,
                       program_id=target.program.id("standard").hex())
         say(False, json_, f"{escape(path)}: {len(elf)} bytes\nsha256: {result['sha256']}\n"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .air.check import Failure, check
 from .errors import TailbiteError
+from .files import read_at_most
 from .stark.job import Stopwatch
 from .stark.params import Params, preset
 from .stark.prove import prove as prove_words
@@ -33,16 +34,6 @@ MAX_THREADS = 256
 
 class MemoryLimit(TailbiteError):
     """The proof would need more memory than allowed."""
-
-
-def read_bounded(path: Path, limit: int) -> bytes:
-    """A file's content, cut one byte after ``limit``: a device may go on for ever, whatever size it claims."""
-    parts, left = [], limit + 1
-    with path.open("rb") as f:
-        while left and (part := f.read(min(left, 1 << 20))):
-            parts.append(part)
-            left -= len(part)
-    return b"".join(parts)
 
 
 def default_threads() -> int:
@@ -115,7 +106,7 @@ class Program:
             return cls(load_elf(source), source, guest)
         path = Path(source)
         try:
-            data = read_bounded(path, MAX_ELF_BYTES)
+            data = read_at_most(path, MAX_ELF_BYTES)
         except OSError as e:
             raise ElfError(f"cannot read {path}: {e.strerror}") from None
         if len(data) > MAX_ELF_BYTES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import ParameterError, TailbiteError
+from .files import write_whole
 from .stark.params import Params, preset
 from .stark.parts import parts
 from .stark.soundness import Shape, Soundness, soundness
@@ -113,20 +113,10 @@ class Proof:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the proof file, whole or not at all."""
-        target = Path(path)
-        temporary = None
         try:
-            fd, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            with os.fdopen(fd, "wb") as f:
-                f.write(self.to_bytes())
-            os.chmod(temporary, 0o644)  # proofs are for others to read
-            os.replace(temporary, target)
-            temporary = None
+            write_whole(Path(path), self.to_bytes())
         except OSError as e:
             raise ProofFileError(f"cannot write {path}: {e.strerror}") from None
-        finally:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
 
     def __len__(self) -> int:
         """Size in bytes."""

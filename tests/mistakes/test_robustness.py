@@ -25,8 +25,9 @@ from tailbite import Array, Bytes, Program, Proof, TailbiteError, VerificationEr
 from tailbite.channel import Label
 from tailbite.cli import app
 from tailbite.demo import collatz
+from tailbite.files import read_at_most
 from tailbite.hash import merkle
-from tailbite.program import MAX_ELF_BYTES, read_bounded
+from tailbite.program import MAX_ELF_BYTES
 from tailbite.stark.params import preset
 from tailbite.stark.soundness import soundness
 from tailbite.stark.system import PROTOCOL_VERSION
@@ -145,10 +146,10 @@ def test_64_a_file_without_end(tmp_path: Path) -> None:
     """Devices claim no size: what is read of any file is bounded."""
     path = tmp_path / "bytes"
     path.write_bytes(bytes(range(100)))
-    assert read_bounded(path, 99) == read_bounded(path, 100) == bytes(range(100))
-    assert read_bounded(path, 9) == bytes(range(10)) and read_bounded(path, 0) == b"\0"
+    assert read_at_most(path, 99) == read_at_most(path, 100) == bytes(range(100))
+    assert read_at_most(path, 9) == bytes(range(10)) and read_at_most(path, 0) == b"\0"
     if Path("/dev/zero").exists():
-        assert len(read_bounded(Path("/dev/zero"), MAX_INPUT)) == MAX_INPUT + 1
+        assert len(read_at_most(Path("/dev/zero"), MAX_INPUT)) == MAX_INPUT + 1
         with pytest.raises(TailbiteError, match=f"larger than {MAX_ELF_BYTES}"):
             Program.from_elf("/dev/zero")
         with pytest.raises(VerificationError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..console import JsonFlag, QuietFlag, Usage, bar, out, outcome
+from ..files import write_whole
 
 if TYPE_CHECKING:
     from .report import Report
@@ -43,7 +44,6 @@ def reporting(json_: bool, quiet: bool, markdown: Path | None, html: Path | None
             raise Usage(f"tailbite bench needs {e.name}: pip install 'tailbite[bench]'") from None
         from .report import markdown as as_markdown
         from .report import show
-        from .sides import write_whole
 
         made: list[Report] = []
         with bar("bench", quiet) as tell:
@@ -56,11 +56,11 @@ def reporting(json_: bool, quiet: bool, markdown: Path | None, html: Path | None
                 raise Usage(str(e)) from None
         report = made[0]
         if markdown is not None:
-            write_whole(markdown.absolute(), as_markdown(report))
+            write_whole(markdown.absolute(), as_markdown(report).encode())
         if html is not None:
             from .page import page
 
-            write_whole(html.absolute(), page(report))
+            write_whole(html.absolute(), page(report).encode())
         result.update(report.as_dict())
         if not json_:
             show(report, out)

@@ -17,13 +17,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import TailbiteError
+from ..files import write_whole
 from .pairs import RunFailed, Sample, measure
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -88,21 +88,8 @@ class Side:
         except (OSError, ValueError):
             value = make()
             path.parent.mkdir(exist_ok=True)
-            write_whole(path, json.dumps(value, indent=1))
+            write_whole(path, json.dumps(value, indent=1).encode())
             return value
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that nobody ever sees a part of it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as f:
-            f.write(text)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def cache_directory() -> Path:
@@ -136,7 +123,7 @@ def prepare(name: str, cache: Path | None = None, repository: Path | None = None
             home.mkdir(parents=True)
             _export(root, commit, files, home / "source")
             _install(side)
-            write_whole(home / READY, commit or key)
+            write_whole(home / READY, (commit or key).encode())
     return side
 
 

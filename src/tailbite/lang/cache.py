@@ -7,8 +7,9 @@ import hashlib
 import logging
 import os
 import stat
-import tempfile
 from pathlib import Path
+
+from ..files import write_whole
 
 _MAGIC = b"tailbite-object-1\n"
 log = logging.getLogger("tailbite")
@@ -61,14 +62,7 @@ def store(key: str, body: bytes) -> None:
     if where is None:
         return
     try:
-        fd, name = tempfile.mkstemp(dir=where)
-        try:
-            with os.fdopen(fd, "wb") as f:
-                f.write(_MAGIC + _seal(key, body) + body)
-            os.replace(name, where / f"{key}.bin")
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_whole(where / f"{key}.bin", _MAGIC + _seal(key, body) + body, 0o600)
     except OSError as e:
         log.debug("cache entry not written: %s", e)
 

@@ -37,6 +37,7 @@ _SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section"
 _SYMBOL_TABLE, _NO_TYPE, _FUNCTION = 2, 0, 2  # sh_type; low 4 bits of st_info
 _RESERVED_SECTIONS = 0xFF00
 _LONGEST_NAME = 512  # longer ones are cut
+_MOST_SYMBOLS = 1 << 17  # those behind are ignored: each is a step of the interpreter
 
 
 class ElfError(TailbiteError):
@@ -275,7 +276,7 @@ def _symbols(data: bytes, h: _Header) -> tuple[Symbol, ...]:
         if len(tables) == 0 or int(tables[0]["link"]) >= len(sections):
             return ()
         where, names = tables[0], sections[int(tables[0]["link"])]
-        count = int(where["size"]) // _SYMBOL.itemsize
+        count = min(int(where["size"]) // _SYMBOL.itemsize, _MOST_SYMBOLS)
         entries = _table(data, "the symbol table", _SYMBOL, int(where["offset"]), count)
     except ElfError:
         return ()

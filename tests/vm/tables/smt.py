@@ -58,7 +58,7 @@ class Int:
 
     @property
     def is_bit(self) -> bool:
-        return 0 <= self.lo and self.hi <= 1
+        return self.lo >= 0 and self.hi <= 1
 
     def __add__(self, o: Int) -> Int:
         w = width(self.lo + o.lo, self.hi + o.hi)
@@ -442,7 +442,7 @@ class Row:
         key = (x.term.get_id(), n)
         if key not in self._bits:
             self._kept.append(x.term)
-            if 0 <= x.lo and x.hi < 1 << n:
+            if x.lo >= 0 and x.hi < 1 << n:
                 self._bits[key] = fit(x.term, n) if x.term.size() >= n else z3.ZeroExt(n - x.term.size(), x.term)
             else:
                 v = variable("bits", n)
@@ -473,11 +473,11 @@ class Row:
     @staticmethod
     def same(x: Int, y: Int) -> Any:
         """x = y mod p; an equation of two sums is easier for the solver than one with 0."""
-        return equal(x, y) if -P < x.lo - y.hi and x.hi - y.lo < P else vanishes(x - y)
+        return equal(x, y) if x.lo - y.hi > -P and x.hi - y.lo < P else vanishes(x - y)
 
     def contains_carry(self, e: Expr) -> bool:
         return bool(self.carries) and (
-            e.id in self.carries or e.kind in (ADD, SUB, MUL) and any(self.contains_carry(x) for x in e.args))
+            e.id in self.carries or (e.kind in (ADD, SUB, MUL) and any(self.contains_carry(x) for x in e.args)))
 
     def affine_sides(self, f: Affine, scale: int) -> tuple[Int, Int]:
         """Two sums of positive terms whose difference is ``scale`` times an affine form."""
