@@ -97,7 +97,8 @@ class _Writer:
         small = self.rng.sample(POOL, 3)  # for LOGIC32
         out += [[*li(small[0], 0x1234), *li(small[1], 0x70F1), asm(n, small[2], small[0], small[1])]
                 for n in ("and", "or", "xor")]
-        out += [[asm("lui", self.to(), self.rng.randrange(1 << 20))], [asm("jal", self.to(), 8), *self.immediate("ori")],
+        out += [[asm("lui", self.to(), self.rng.randrange(1 << 20))],
+                [asm("jal", self.to(), 8), *self.immediate("ori")],
                 [asm("auipc", 5, 0), asm("jalr", self.to(), 5, 12), *self.immediate("addi")],
                 [*li(21, 3), *self.register("add"), asm("addi", 21, 21, -1), asm("bne", 21, 0, -8)]]
         out += [[*li(10, DATA), *li(11, 3), *self.call(1)], [*self.call(CYCLES), asm("add", TIMER, TIMER, 10)],

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -40,11 +40,20 @@ from tailbite.vm.executor import Execution, ExecutionError, _log, _Run, execute
 from tailbite.vm.machine import machine
 from tailbite.vm.memory import PAGE_BITS
 from tailbite.vm.ops import (
-    BRANCHES, LOADS, OPS_OF_TABLE, READS_RS1, READS_RS2, STORES, TABLES_OF_OP, WIDTH, WRITES_RD, Op, Table)
+    BRANCHES,
+    LOADS,
+    OPS_OF_TABLE,
+    READS_RS1,
+    READS_RS2,
+    STORES,
+    TABLES_OF_OP,
+    WIDTH,
+    WRITES_RD,
+    Op,
+    Table,
+)
 from tailbite.vm.tables.kround import ROUNDS, _round
 
-import os
-RAW = os.environ.get('RAW')
 M64 = 2**64 - 1
 CALL_TABLES = tuple(t.value for t in TABLES_OF_OP[Op.ECALL])
 CALL_READS = {"HALT": (17, 10), "COMMIT": (17, 10, 11, 12), "PRINT": (17,), "CYCLES": (17,), "KCALL": (17, 10)}
@@ -82,7 +91,12 @@ class Fault:
     keep: frozenset[Cell] = field(default_factory=frozenset)
 
     @property
+    def claims_other_output(self) -> bool:
+        return self.output != self.case.output
+
+    @property
     def opcode_class(self) -> str:
+        """"padding" for rows of instruction tables that prove no instruction."""
         if self.table in OF_TABLE:
             return OF_TABLE[self.table]
         return next((c for c, ops in CLASSES.items() if self.op in [o.name for o in ops]), "padding")
@@ -235,7 +249,7 @@ def wrong_operand(rng: random.Random, s: Step) -> list[tuple[int, Action]]:
         x = int(run.registers.x[r])
         if s.op == Op.ECALL:
             value = own.choice([1, 64, 93, M64 - 31, M64 - 1, 0, 2, 8, DATA, RESULT, x + 1, x - 1, x + 8])
-        elif s.op == Op.JALR or s.op in LOADS | STORES and r == s.s1:
+        elif s.op == Op.JALR or (s.op in LOADS | STORES and r == s.s1):
             value = x + own.choice([-8, -4, -1, 1, 4, 8, 12, 1 << 32])
         else:
             value = other_value(own, x)
@@ -317,8 +331,9 @@ INSTRUCTION_FAULTS = {"result": wrong_result, "operand": wrong_operand, "memory 
                       "timestamp": wrong_time, "old time": wrong_old_time, "pc": wrong_pc}
 
 
-def instruction_fault(rng: random.Random, case: Case, table: str, kind: str) -> Fault:
+def instruction_fault(rng: random.Random, case: Case, table: str) -> Fault:
     """A fault in the run at an instruction that ``table`` proves."""
+    kind = rng.choice(list(INSTRUCTION_FAULTS))
     times = [t for t, name in tables_by_time(case).items() if name == table]
     if not times:
         raise NoFault
@@ -359,6 +374,17 @@ def state_fault(rng: random.Random, case: Case, table: str) -> Fault:
     return Fault(case, "run", kind, table, table, case.refill(execution, case.guest.private_input), execution.output)
 
 
+def halt_fault(rng: random.Random, case: Case, table: str) -> Fault:
+    """Another call becomes a halt with exit code 0, so that the run ends early, with less output."""
+    log = case.execution.log
+    assert log is not None
+    calls = np.flatnonzero(case.image.rom.op[log.ix] == np.uint64(Op.ECALL))[:-1]
+    at = int(log.ts[rng.choice(calls.tolist())])
+    execution = run_with(case, [(at, set_register(17, 93)), (at, set_register(10, 0))])
+    return Fault(case, "run", "early halt", table, table, case.refill(execution, case.guest.private_input),
+                 execution.output)
+
+
 def world_fault(rng: random.Random, case: Case, table: str) -> Fault:
     """The run of another program (ROM), on other data (IMAGE), or on other input than the tables say (INPUT)."""
     g, data = case.guest, case.guest.private_input
@@ -370,7 +396,7 @@ def world_fault(rng: random.Random, case: Case, table: str) -> Fault:
     elif table == "IMAGE":
         at = rng.randrange(len(g.data))
         changed = bytes(b ^ (k == at) * rng.randrange(1, 256) for k, b in enumerate(g.data))
-        program = Program.from_elf(type(g)(g.kind, g.words, changed, data).elf)
+        program = Program.from_elf(replace(g, data=changed).elf)
     else:
         k = index_of(int(rng.choice(case.image.rom.pc.tolist())))
         word = g.words[k] ^ 1 << rng.randrange(7, 32) if rng.random() < 0.7 else rng.choice(g.words)
@@ -419,6 +445,18 @@ def keccak_fault(rng: random.Random, case: Case, table: str) -> Fault:
 # ---------------------------------------------------------------- cells and rows
 
 
+def instances(case: Case, table: str) -> list[int]:
+    """Slots of a table in the case, of those with main columns."""
+    k = machine().index(table)
+    return [s for s, main in case.columns.items() if machine().slots[s][0] == k and len(main)]
+
+
+def a_slot(rng: random.Random, case: Case, table: str) -> int:
+    if not (slots := instances(case, table)):
+        raise NoFault
+    return rng.choice(slots)
+
+
 def used_rows(slot: int, main: Any) -> Any:
     """Which rows of a table are in use: a selector, or for FIN ``act``, or preprocessed, or a count is set."""
     table = machine().tables[machine().slots[slot][0]]
@@ -451,11 +489,14 @@ def kind_of_cell(slot: int, column: int, used: bool) -> str:
             "derived": "derived"}.get(kind, "limb")
 
 
-def cell_fault(rng: random.Random, case: Case, table: str, repair: bool) -> Fault:
-    """One cell of a table; with ``repair`` constraints that break are solved for other cells of the row."""
-    slot = slot_of(table)
-    if slot not in case.columns or not len(case.columns[slot]):
-        raise NoFault
+def repaired_fault(rng: random.Random, case: Case, table: str) -> Fault:
+    """One cell of a table; constraints that break are solved for other cells of the row."""
+    return cell_fault(rng, case, table, repair=True)
+
+
+def cell_fault(rng: random.Random, case: Case, table: str, repair: bool = False) -> Fault:
+    """One cell of a table."""
+    slot = a_slot(rng, case, table)
     main = case.columns[slot].copy()
     in_use = used_rows(slot, main)
     pad = not in_use.all() and rng.random() < 0.15
@@ -503,8 +544,8 @@ def repaired(rng: random.Random, case: Case, slot: int, main: Any, row: int, kee
 
 def row_fault(rng: random.Random, case: Case, table: str) -> Fault:
     """A row dropped, repeated in the padding, or under another selector."""
-    slot = slot_of(table)
-    if slot not in case.columns or not len(case.columns[slot]) or table in ("ROM", "REG", "LUT", "POW", "KRC"):
+    slot = a_slot(rng, case, table)
+    if table in ("ROM", "REG", "LUT", "POW", "KRC"):
         raise NoFault
     main, names = case.columns[slot].copy(), names_of(slot)
     in_use = used_rows(slot, main)
@@ -527,43 +568,44 @@ def row_fault(rng: random.Random, case: Case, table: str) -> Fault:
     return Fault(case, "row", kind, table, op, case.columns | {slot: main}, case.output)
 
 
-def output_fault(rng: random.Random, case: Case) -> Fault:
+def output_fault(rng: random.Random, case: Case, table: str) -> Fault:
     """A false output on purpose, and CBYTE that says the same as deeply as it can."""
-    slot = slot_of("CBYTE")
-    main, names = case.columns[slot].copy(), list(names_of(slot))
-    at = {n: k for k, n in enumerate(names)}
-    k = rng.randrange(len(case.output))
-    row = int(np.flatnonzero((main[at["byt"]] == 1) & (main[at["idx"]] == k))[0])
-    output, flip = bytearray(case.output), rng.randrange(1, 256)
     kind = rng.choice(["claim", "byte", "byte in memory", "offset", "index", "more", "fewer"])
+    output, flip = bytearray(case.output), rng.randrange(1, 256)
+    k = len(output) - 1 if kind == "fewer" else rng.randrange(len(output))
+    at = {n: c for c, n in enumerate(names_of(slot_of("CBYTE")))}
+    slot = next(s for s in instances(case, "CBYTE") if k in case.columns[s][at["idx"], case.columns[s][at["byt"]] == 1])
+    main = case.columns[slot].copy()
+    row = int(np.flatnonzero((main[at["byt"]] == 1) & (main[at["idx"]] == k))[0])
+    e = [int(main[at[f"e.{j}"], row]) for j in range(8)].index(1)
     if kind in ("claim", "byte", "byte in memory"):
         output[k] ^= flip
         if kind != "claim":
             main[at["ob"], row] = output[k]
         if kind == "byte in memory":
-            e = [int(main[at[f"e.{j}"], row]) for j in range(8)].index(1)
             main[at[f"v.{e}"], row] = output[k]
     elif kind == "offset":
-        e, j = [int(main[at[f"e.{j}"], row]) for j in range(8)].index(1), rng.randrange(8)
+        j = rng.randrange(8)
         main[at[f"e.{e}"], row], main[at[f"e.{j}"], row] = 0, 1
         main[at["ob"], row] = output[k] = int(main[at[f"v.{j}"], row])
     elif kind == "index":
-        j = rng.randrange(len(output))
-        other = int(np.flatnonzero((main[at["byt"]] == 1) & (main[at["idx"]] == j))[0])
+        other = int(rng.choice(np.flatnonzero(main[at["byt"]] == 1).tolist()))
+        j = int(main[at["idx"], other])
         output[k], output[j] = output[j], output[k]
         main[at["idx"], [row, other]] = main[at["idx"], [other, row]]
     elif kind == "more":
-        free = int(np.flatnonzero(~used_rows(slot, main))[0])
-        main[:, free] = main[:, row]
-        main[at["idx"], free] = len(output)
+        free = np.flatnonzero(~used_rows(slot, main))
+        if not len(free):
+            raise NoFault
+        main[:, free[0]] = main[:, row]
+        main[at["idx"], free[0]] = len(output)
         output.append(int(main[at["ob"], row]))
     else:
-        last = int(np.flatnonzero((main[at["byt"]] == 1) & (main[at["idx"]] == len(output) - 1))[0])
-        main[:, last] = 0
+        main[:, row] = 0
         output.pop()
     if bytes(output) == case.output:
         raise NoFault
-    return Fault(case, "output", kind, "CBYTE", "CBYTE", case.columns | {slot: main}, bytes(output))
+    return Fault(case, "output", kind, table, table, case.columns | {slot: main}, bytes(output))
 
 
 # ---------------------------------------------------------------- a fault for a table
@@ -571,33 +613,42 @@ def output_fault(rng: random.Random, case: Case) -> Fault:
 
 @cache
 def case_of(kind: str, seed: int) -> Case:
-    return Case(guest(kind, seed))
+    """An honest case, whose output the independent machine confirms."""
+    case = Case(guest(kind, seed))
+    assert is_true(case, case.columns, case.output)
+    return case
 
 
-KINDS = {"INPUT": ("input",), "KCALL": ("keccak",), "KROUND": ("keccak",), "KRC": ("keccak",),
-         "REFRESH": ("split", "rest")}
-RUNS: dict[str, tuple[Callable[..., Fault], ...]] = {
-    "REG": (state_fault,), "FIN": (state_fault,), "CBYTE": (state_fault,), "ROM": (world_fault,),
-    "IMAGE": (world_fault,), "INPUT": (world_fault,), "KROUND": (keccak_fault,), "KCALL": (keccak_fault,),
+GUESTS = {"INPUT": ("input",), "KCALL": ("keccak",), "KROUND": ("keccak",), "KRC": ("keccak",),
+          "REFRESH": ("split", "rest")}
+Maker = Callable[[random.Random, Case, str], Fault]
+RUNS: dict[str, Maker] = {
+    "REG": state_fault, "FIN": state_fault, "CBYTE": state_fault, "ROM": world_fault, "IMAGE": world_fault,
+    "INPUT": world_fault, "HALT": halt_fault, "KROUND": keccak_fault, "KCALL": keccak_fault,
 }
 
 
-def draw(rng: random.Random, table: str, guests: int) -> Fault:
-    """A random fault of a table, in one of that many guests of each kind; :class:`NoFault` if it comes to nothing."""
-    kind = rng.choice(KINDS.get(table, ("plain", "plain", "input")))
-    case = case_of(kind, rng.randrange(guests))
-    instruction = table in set(Table)
-    x = rng.random()
-    if RAW: return cell_fault(rng, case, table, repair=x < 0.5 and table != 'KROUND') if x < .9 else row_fault(rng, case, table)
-    if table in RUNS and (x < 0.45 or table == "IMAGE") and not (instruction and rng.random() < 0.6):
-        return rng.choice(RUNS[table])(rng, case, table)
-    if instruction and x < 0.5:
-        return instruction_fault(rng, case, table, rng.choice(list(INSTRUCTION_FAULTS)))
-    if table == "CBYTE" and x < 0.65:
-        return output_fault(rng, case)
-    if x < 0.6:
-        return row_fault(rng, case, table)
-    return cell_fault(rng, case, table, repair=x < 0.8 and table != "KROUND")
+def makers(table: str) -> list[tuple[Maker, int]]:
+    """Ways to make a fault of a table, with weights."""
+    out: list[tuple[Maker, int]] = [(RUNS[table], 4)] if table in RUNS else []
+    if table in set(Table):
+        out.append((instruction_fault, 8))
+    if table == "CBYTE":
+        out.append((output_fault, 4))
+    if table not in ("ROM", "IMAGE", "REG", "LUT", "POW", "KRC"):
+        out.append((row_fault, 1))
+    if lowered(slot_of(table)).program.zeros and table != "KROUND":  # which takes long to solve
+        out.append((repaired_fault, 3))
+    return [*out, (cell_fault, 4)] if table != "IMAGE" else out
+
+
+def draw(seed: int, table: str, index: int, guests: int) -> Fault:
+    """Fault number ``index`` of a table, in one of ``guests`` guests of each kind; or :class:`NoFault`."""
+    rng = random.Random(f"{seed} {table} {index}")
+    case = case_of(rng.choice(GUESTS.get(table, ("plain", "plain", "input"))), rng.randrange(guests))
+    ways, weights = zip(*makers(table), strict=True)
+    maker: Maker = rng.choices(ways, weights)[0]
+    return maker(rng, case, table)
 
 
 def tables() -> list[str]:
@@ -713,17 +764,17 @@ def explain(fault: Fault, d: Difference) -> str:
         table = lowered(slot).name
         name = names_of(slot)[column] if column >= 0 else "height"
         cell = dict(zip(names_of(slot), map(int, settled[slot][:, row]), strict=True))
-        free = [f"{table}.{name.split('.')[0]}" for f in FREE if f.table == table and name in f.columns and f.when(cell)]
+        free = [f for f in FREE if f.table == table and name in f.columns and f.when(cell)]
         if kind_of_cell(slot, column, True) == "multiplicity":
             if (slot, column, row) in fault.keep:
                 reasons.add("equal rows" if table == "KRC" else "")
         elif d.same_claims and (free or not used):
-            reasons.add(free[0] if free and used else "padding")
-        elif table == "INPUT" and name.startswith("v.") or table == "FIN" and name.startswith("v."):
+            reasons.add(f"{table}.{name.split('.')[0]}" if used else "padding")
+        elif (table == "INPUT" and name.startswith("v.")) or (table == "FIN" and name.startswith("v.")):
             reasons.add("other input")
         elif table == "FIN" and name in ("act", "z") and cell["tf"] == cell["v.lo"] == cell["v.hi"] == 0:
             reasons.add("listed dword")
-        elif table == "REFRESH" and name.startswith("g.") or table == "REG" and name == "tf":
+        elif (table == "REFRESH" and name.startswith("g.")) or (table == "REG" and name == "tf"):
             reasons.add("refresh")
         else:
             return ""
