@@ -89,7 +89,7 @@ class Campaign:
     def to_prove(self, fault: Fault) -> bool:
         """An even sample of each table and class, so that all kinds of faults are in it."""
         done = min((self.tables[fault.table], self.classes[fault.opcode_class]), key=lambda c: c["proved"])
-        return done["proved"] <= done["refused"] * self.proofs // self.count
+        return done["proved"] < -(-done["refused"] * self.proofs // self.count)
 
     def totals(self) -> Counter[str]:
         return sum(self.tables.values(), Counter())
