@@ -1,8 +1,8 @@
 """Random guest programs that execute every operation and call, for fault injection; a program is given by its seed.
 
-A guest loads random operands, runs one snippet for each operation in random order, stores its registers and commits
-them, so that almost every wrong value would reach the public output. It halts whatever the operands are: branches and
-jumps only go forward, but for loops that count to three.
+A guest loads random operands, runs one snippet for each operation in random order, adds most results up, and commits
+the sum, its registers and what it stored, so that most wrong values reach the public output. It halts whatever the
+operands are: branches and jumps only go forward, but for loops that count.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from assembler import BASE, BRANCHES, ECALL, I_TYPE, R_TYPE, SHIFTS, asm, elf, li
 
 DATA, SCRATCH, RESULT, INPUT = 0x20000, 0x30000, 0x40000, 0xFF000000
-DATA_REG, SCRATCH_REG, RESULT_REG, INPUT_REG, TIMER = 8, 9, 18, 19, 20
+DATA_REG, SCRATCH_REG, RESULT_REG, INPUT_REG, TIMER, SUM = 8, 9, 18, 19, 20, 22
 POOL = (5, 6, 7, 13, 14, 15, 16, 28, 29, 30, 31)
 LOADS = {"lb": 1, "lbu": 1, "lh": 2, "lhu": 2, "lw": 4, "lwu": 4, "ld": 8}
 WIDTHS = {"sb": 1, "sh": 2, "sw": 4, "sd": 8}
 CYCLES, KECCAK = -32, -2
-SIZE = 208  # bytes of data and of the scratch area
+SIZE, STORED = 208, 64  # bytes of data, which a permutation needs too, and of what stores change
+NO_RESULT = (0x23, 0x63, 0x73)  # opcodes of stores, branches and ECALL
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,13 @@ class _Writer:
         return [asm(name, self.to(), self.of(), self.rng.choice([1, amounts - 1, self.rng.randrange(amounts)]))]
 
     def load(self, name: str, aligned: bool, base: int) -> list[int]:
-        return [asm(name, self.to(), base, self.offset(LOADS[name], aligned))]
+        return [asm(name, self.to(), base, self.offset(LOADS[name], aligned, SIZE))]
 
     def store(self, name: str, aligned: bool) -> list[int]:
-        return [asm(name, self.of(), SCRATCH_REG, self.offset(WIDTHS[name], aligned))]
+        return [asm(name, self.of(), SCRATCH_REG, self.offset(WIDTHS[name], aligned, STORED))]
 
-    def offset(self, width: int, aligned: bool) -> int:
-        at = self.rng.randrange(0, SIZE - 16, 8)
+    def offset(self, width: int, aligned: bool, size: int) -> int:
+        at = self.rng.randrange(0, size - 8, 8)
         if aligned:
             return at + self.rng.randrange(0, 8, width)
         return at + self.rng.choice([x for x in range(8) if x % width])
@@ -122,9 +123,15 @@ def guest(kind: str, seed: int) -> Guest:
     body += [w.load(n, False, rng.choice([DATA_REG, SCRATCH_REG])) for n, k in LOADS.items() if k > 1]
     body += [w.store(n, False) for n, k in WIDTHS.items() if k > 1]
     rng.shuffle(body)
-    words += [x for snippet in body for x in snippet]
-    words += [asm("sd", r, RESULT_REG, 8 * k) for k, r in enumerate((*POOL, TIMER))]
-    words += [*w.commit(RESULT, 8 * len(POOL) + 8), *w.commit(SCRATCH, 32), *li(10, 0), *w.call(93)]
+    for snippet in body:
+        if rng.random() < 0.3:  # random operations alone would soon leave but zeros and ones
+            words.append(asm("ld", rng.choice(POOL), DATA_REG, rng.randrange(0, SIZE, 8)))
+        words += snippet
+        if snippet[-1] & 127 not in NO_RESULT and rng.random() < 0.7:
+            words.append(asm("add", SUM, SUM, snippet[-1] >> 7 & 31))
+    results = (*POOL, TIMER, SUM)
+    words += [asm("sd", r, RESULT_REG, 8 * k) for k, r in enumerate(results)]
+    words += [*w.commit(RESULT, 8 * len(results)), *w.commit(SCRATCH, STORED), *li(10, 0), *w.call(93)]
     special = [0, 1, 2**63, 2**64 - 1, 2**31, 2**32 - 1, 0x8000000080000000]
     data = b"".join(rng.choice([rng.randbytes(8), rng.choice(special).to_bytes(8, "little")]) for _ in range(SIZE // 8))
     return Guest(kind, tuple(words), data, rng.randbytes(200) if kind == "input" else b"")

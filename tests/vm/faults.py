@@ -752,7 +752,6 @@ OTHER_WITNESSES = {
     "padding": "cells of rows without selector: the row sends nothing, and its constraints hold",
     "equal rows": "KRC repeats round 0 in its spare rows, and the counts of equal rows add up",
     "other input": "bytes of the private input that the program does not read, and their last values in FIN",
-    "refresh": "a token that nothing takes after it may be refreshed at another time",
     "listed dword": "FIN may list a dword that nothing accesses: it starts and ends as zero",
 }
 
@@ -774,8 +773,6 @@ def explain(fault: Fault, d: Difference) -> str:
             reasons.add("other input")
         elif table == "FIN" and name in ("act", "z") and cell["tf"] == cell["v.lo"] == cell["v.hi"] == 0:
             reasons.add("listed dword")
-        elif (table == "REFRESH" and name.startswith("g.")) or (table == "REG" and name == "tf"):
-            reasons.add("refresh")
         else:
             return ""
     return "" if "" in reasons else ", ".join(sorted(reasons))
