@@ -36,7 +36,7 @@ from tailbite.vm.executor import execute
 GUESTS = Path(__file__).parent / "guests"
 
 
-SUITE = {"sorting": 5, "memcpy": 45, "divisions": 24, "branches": 9, "keccak": 22}  # scales: 2^20 cycles, or 2^15 rounds
+SUITE = {"sorting": 5, "memcpy": 45, "divisions": 24, "branches": 9, "keccak": 22}  # scales, for 2^20 cycles
 GROWTH = range(14, 23, 2)
 
 

@@ -15,7 +15,7 @@ from Crypto.Hash import keccak
 
 P = 2**64 - 2**32 + 1
 G = 7
-MAGIC, VERSION = b"tailbite", 2
+MAGIC, VERSION = b"tailbite", 3
 FINAL_LOG, FOLD_LOG = 5, 3
 MAX_OUTPUT = 1 << 20
 UNIVERSAL, PROGRAM = 1, 2

@@ -21,7 +21,7 @@ from ..hash.keccak import keccak256
 from .ntt import extension
 from .params import MAX_LOG_HEIGHT, MIN_LOG_HEIGHT, Params
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAGIC = int.from_bytes(b"tailbite", "little")
 KEY_HEADER = 10  # words before the first table
 MAX_INSTANCES = 3
