@@ -1,8 +1,8 @@
 """Proofs by z3 that rows of the real tables are what RISC-V says, at full width; see ``smt`` for what a row assumes.
 
 Each proof has a guard: rows on given operands exist, and the table's own evaluator accepts them. And each table has a
-rule without which z3 finds a false row, so the proofs can fail. ``smt_proofs.py`` runs all amounts of shifts and
-all rules.
+rule without which z3 finds a false row, so the proofs can fail. ``smt_proofs.py`` runs all amounts of shifts, the
+long proofs and all rules.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from tailbite.vm.ops import OPS_OF_TABLE, TABLES_OF_OP, Op
 from tailbite.vm.tables.kround import Kround
 
 AMOUNTS = (0, 1, 15, 31, 32, 33, 63)  # of shifts; the others are in smt_proofs.py
+LONG = (Op.DIV, Op.REM, Op.MULH)  # proved by smt_proofs.py too; a division with DIVU, REMW and so on, which are quicker
 NAMES = [t.name for t in ARITHMETIC]
 # for each table a rule that z3 must miss, and an operation and amount that show it
 MISSED = {
@@ -65,7 +66,8 @@ def test_rows_say_what_riscv_says(name: str) -> None:
     table = table_named(name)
     silent(table)
     for case in cases(table, AMOUNTS):
-        prove(case)
+        if case.op not in LONG:
+            prove(case)
         witness(case, *inputs(case, random.Random(1)))
 
 
