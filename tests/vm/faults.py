@@ -459,7 +459,7 @@ def a_slot(rng: random.Random, case: Case, table: str) -> int:
 
 
 def used_rows(slot: int, main: Any) -> Any:
-    """Which rows of a table are in use: by a selector, in FIN by ``act``, in REG by number, and where a count is set."""
+    """Which rows are in use: by a selector, in FIN by ``act``, in REG by number, and where a count is set."""
     table = machine().tables[machine().slots[slot][0]]
     if table.name == "REG":
         return np.arange(main.shape[1]) < REGISTERS
