@@ -45,6 +45,7 @@ from tailbite.vm.ops import (
     OPS_OF_TABLE,
     READS_RS1,
     READS_RS2,
+    REGISTERS,
     STORES,
     TABLES_OF_OP,
     WIDTH,
@@ -458,11 +459,13 @@ def a_slot(rng: random.Random, case: Case, table: str) -> int:
 
 
 def used_rows(slot: int, main: Any) -> Any:
-    """Which rows of a table are in use: a selector, or for FIN ``act``, or preprocessed, or a count is set."""
+    """Which rows are in use: by a selector, in FIN by ``act``, in REG by number, and where a count is set."""
     table = machine().tables[machine().slots[slot][0]]
+    if table.name == "REG":
+        return np.arange(main.shape[1]) < REGISTERS
     names = names_of(slot)
     on = [names.index(c.name) for c in table.declared if c.kind == "selector"] or [
-        names.index(x) for x in ("act", "tf", "m") if x in names][:1] or list(range(len(main)))
+        names.index(x) for x in ("act", "m") if x in names] or list(range(len(main)))
     return main[on].any(axis=0)
 
 

@@ -60,7 +60,7 @@ class Campaign:
             return
         self.note(fault, judgement)
         if judgement.verdict in ("miss", "unexplained"):
-            self.wrong.append(f"{table} {index} {judgement.verdict}: {judgement.why}")
+            self.report(f"{table} {index} {judgement.verdict}: {judgement.why}")
         if (judgement.verdict == "refused" and self.to_prove(fault)) or (
                 judgement.verdict == "harmless" and self.harmless[judgement.why] <= SHOWN):
             witness = difference.witness()
@@ -68,7 +68,11 @@ class Campaign:
             for counter in self.counters(fault):
                 counter["proved"] += 1
             if reasons != set(judgement.reasons) or (verdict == "") != (judgement.verdict == "harmless"):
-                self.wrong.append(f"{table} {index} {judgement}: full check {reasons}, verifier {verdict!r}")
+                self.report(f"{table} {index} {judgement}: full check {reasons}, verifier {verdict!r}")
+
+    def report(self, text: str) -> None:
+        self.wrong.append(text)
+        print(text, flush=True)
 
     def counters(self, fault: Fault) -> list[Counter[str]]:
         return [self.tables[fault.table], self.classes.setdefault(fault.opcode_class, Counter()),
@@ -141,8 +145,6 @@ def main() -> int:
         Path(args.json).write_text(text + "\n")
     else:
         print(text)
-    for wrong in campaign.wrong:
-        print(wrong)
     return int(bool(campaign.wrong))
 
 

@@ -186,28 +186,28 @@ def test_other_witnesses_of_a_true_statement() -> None:
 
 # ---------------------------------------------------------------- the tests can fail
 
-LOST = {  # a rule, a way to break it, and the verdict if nothing else notices
-    "bus REG": ("REG", state_fault, "plain", "REG"), "bus RAM": ("RAM", state_fault, "plain", "FIN"),
-    "bus ROM": ("ROM", world_fault, "plain", "ROM"), "bus EXEC": ("EXEC", instruction_fault, "plain", "ADDI"),
-    "bus RAM, image": ("RAM", world_fault, "plain", "IMAGE"), "bus REG, halt": ("REG", halt_fault, "plain", "HALT"),
-    "bus KST": ("KST", keccak_fault, "keccak", "KROUND"), "KROUND": ("KROUND", keccak_fault, "keccak", "KROUND"),
-    "bus OUT": ("OUT", output_fault, "plain", "CBYTE"), "CBYTE.ob": ("CBYTE.ob", output_fault, "plain", "CBYTE"),
-    "ADDSUB": ("ADDSUB", instruction_fault, "plain", "ADDSUB"), "SLT": ("SLT", instruction_fault, "plain", "SLT"),
-    "BLT": ("BLT", instruction_fault, "plain", "BLT"), "MLOAD": ("MLOAD", instruction_fault, "plain", "MLOAD"),
-}
+LOST = [  # a rule, and a way to break it: maker, guest and table
+    ("REG", state_fault, "plain", "REG"), ("RAM", state_fault, "plain", "FIN"), ("ROM", world_fault, "plain", "ROM"),
+    ("RAM", world_fault, "plain", "IMAGE"), ("REG", halt_fault, "plain", "HALT"),
+    ("EXEC", instruction_fault, "plain", "ADDI"), ("KST", keccak_fault, "keccak", "KROUND"),
+    ("KROUND", keccak_fault, "keccak", "KROUND"), ("OUT", output_fault, "plain", "CBYTE"),
+    ("CBYTE.ob", output_fault, "plain", "CBYTE"), ("ADDSUB", instruction_fault, "plain", "ADDSUB"),
+    ("DIVREM", instruction_fault, "plain", "DIVREM"), ("R16", instruction_fault, "plain", "SLT"),
+    ("R16", instruction_fault, "plain", "BLT"), ("MLOAD", instruction_fault, "plain", "MLOAD"),
+]
 
 
-@pytest.mark.parametrize("name", LOST)
-def test_without_a_rule_something_false_passes(name: str, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(("lost", "maker", "kind", "table"), LOST, ids=[f"{x[0]}-{x[3]}" for x in LOST])
+def test_without_a_rule_something_false_passes(lost: str, maker: Maker, kind: str, table: str,
+                                               monkeypatch: Any) -> None:
     """A check that ignores one bus, or the constraints of one table, accepts a fault, and that is called a miss."""
-    lost, maker, kind, table = LOST[name]
     honest = Difference.reasons
 
     def reasons(d: Difference) -> set[str]:
         return {r for r in honest(d) if not (r + ".").startswith(lost + ".")}
 
     monkeypatch.setattr(Difference, "reasons", reasons)
-    assert any(judge(fault)[0].verdict == "miss" for fault in made(maker, kind, table, 400))
+    assert any(judge(fault)[0].verdict == "miss" for fault in made(maker, kind, table, 150))
     monkeypatch.undo()
     assert all(judge(fault)[0].verdict != "miss" for fault in made(maker, kind, table, 5))
 
