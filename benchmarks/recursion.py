@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import struct
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ from pathlib import Path
 from prove import describe_machine
 
 from tailbite import Program, Proof
+from tailbite.bench.comparisons import empty_program
 from tailbite.program import MemoryLimit
 from tailbite.recursion import recursion_program, verifier_input
 from tailbite.vm.calltree import MARK, Stack
@@ -36,15 +36,8 @@ PLUMBING = ("absorb", "absorb_words", "finish", "squeeze", "keccak256_words", "h
 HELPERS = ("memset", "memcpy")
 
 
-def empty() -> bytes:
-    """ELF of two instructions: addi x17, x0, 93; ecall."""
-    code, at = struct.pack("<2I", 0x05D00893, 0x00000073), 0x10000
-    header = struct.pack("<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 2, 243, 1, at, 64, 0, 0, 64, 56, 1, 64, 0, 0)
-    return (header + struct.pack("<IIQQQQQQ", 1, 5, 4096, at, at, len(code), len(code), 4096)).ljust(4096, b"\0") + code
-
-
 PROGRAMS = {
-    "empty": (empty, b""),
+    "empty": (empty_program, b""),
     "fib16": (lambda: (ROOT / "benchmarks/guests/fib_loop_16.elf").read_bytes(), b""),
     "fib20": (lambda: (ROOT / "benchmarks/guests/fib_loop_20.elf").read_bytes(), b""),
     "sha64k": (lambda: (ROOT / "examples/c/elf/sha256.gcc.elf").read_bytes(), bytes(1 << 16)),
