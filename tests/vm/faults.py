@@ -342,7 +342,18 @@ def instruction_fault(rng: random.Random, case: Case, table: str) -> Fault:
     s = Step(case, int(np.searchsorted(case.execution.log.ts, rng.choice(times))))
     execution = run_with(case, INSTRUCTION_FAULTS[kind](rng, s))
     op = table if s.op == Op.ECALL else s.op.name
-    return Fault(case, "run", kind, table, op, case.refill(execution, case.guest.private_input), execution.output)
+    columns = case.refill(execution, case.guest.private_input)
+    if kind == "result" and rng.random() < 0.5:
+        moved(rng, case, columns, table, s.ts)
+        kind = "moved result"
+    return Fault(case, "run", kind, table, op, columns, execution.output)
+
+
+def moved(rng: random.Random, case: Case, columns: Columns, table: str, ts: int) -> None:
+    """The lie in the row of time ``ts`` moves to other cells: filling chose one of several that could tell it."""
+    for slot in instances(columns, table):
+        for row in np.flatnonzero(columns[slot][names_of(slot).index("ts")] == ts).tolist():
+            repaired(rng, case, slot, columns[slot], row)
 
 
 def state_fault(rng: random.Random, case: Case, table: str) -> Fault:
@@ -446,14 +457,14 @@ def keccak_fault(rng: random.Random, case: Case, table: str) -> Fault:
 # ---------------------------------------------------------------- cells and rows
 
 
-def instances(case: Case, table: str) -> list[int]:
-    """Slots of a table in the case, of those with main columns."""
+def instances(columns: Columns, table: str) -> list[int]:
+    """Slots of a table that are there and have main columns."""
     k = machine().index(table)
-    return [s for s, main in case.columns.items() if machine().slots[s][0] == k and len(main)]
+    return [s for s, main in columns.items() if machine().slots[s][0] == k and len(main)]
 
 
 def a_slot(rng: random.Random, case: Case, table: str) -> int:
-    if not (slots := instances(case, table)):
+    if not (slots := instances(case.columns, table)):
         raise NoFault
     return rng.choice(slots)
 
@@ -519,8 +530,9 @@ def cell_fault(rng: random.Random, case: Case, table: str, repair: bool = False)
                  case.output, frozenset({(slot, column, row)}))
 
 
-def repaired(rng: random.Random, case: Case, slot: int, main: Any, row: int, keep: int) -> None:
-    """Solve constraints that the row breaks for columns in which they are linear, up to four times."""
+def repaired(rng: random.Random, case: Case, slot: int, main: Any, row: int, keep: int = -1) -> None:
+    """Solve constraints that the row breaks for columns in which they are linear, up to four times; derived columns
+    rather than others, which more rows know of."""
     table, lay = lowered(slot), machine().tables[machine().slots[slot][0]].layout
     exprs, height = dict(lay.constraints), main.shape[1]
     for _ in range(4):
@@ -532,9 +544,10 @@ def repaired(rng: random.Random, case: Case, slot: int, main: Any, row: int, kee
         name = rng.choice(broken)
         zero = table.program.zeros[table.program.constraint_names.index(name)]
         choice = sorted(c for c, after in exprs[name].columns() if not after and c != keep + lay.fixed_count)
+        derived = [c for c in choice if lay.kinds[c] == "derived"]
         if not choice:
             return
-        c = rng.choice(choice)
+        c = rng.choice(derived if derived and rng.random() < 0.7 else choice)
 
         def at(x: int, c: int = c, zero: int = zero, values: list[int] = values, following: list[int] = following,
                ends: tuple[bool, bool] = ends) -> int:
@@ -577,7 +590,8 @@ def output_fault(rng: random.Random, case: Case, table: str) -> Fault:
     output, flip = bytearray(case.output), rng.randrange(1, 256)
     k = len(output) - 1 if kind == "fewer" else rng.randrange(len(output))
     at = {n: c for c, n in enumerate(names_of(slot_of("CBYTE")))}
-    slot = next(s for s in instances(case, "CBYTE") if k in case.columns[s][at["idx"], case.columns[s][at["byt"]] == 1])
+    slot = next(s for s in instances(case.columns, "CBYTE")
+                if k in case.columns[s][at["idx"], case.columns[s][at["byt"]] == 1])
     main = case.columns[slot].copy()
     row = int(np.flatnonzero((main[at["byt"]] == 1) & (main[at["idx"]] == k))[0])
     e = [int(main[at[f"e.{j}"], row]) for j in range(8)].index(1)

@@ -239,7 +239,8 @@ class Row:
         self.values: dict[int, Int] = {c: constant(centred(v)) for c, v in self.given.items()}
         self.facts: list[tuple[str, Any]] = []
         self.products: dict[tuple[int, int], Int] = {}
-        self.quantified: dict[int, tuple[Expr, Expr]] = {}  # columns of which one equation asks that they exist
+        # columns of which one rule, k c + r = 0, asks that they exist: its name, k and r
+        self.quantified: dict[int, tuple[str, Expr, Expr]] = {}
         self._folded: dict[int, Expr] = {}
         self._done: dict[int, Int] = {}
         self._bits: dict[tuple[int, int], Any] = {}
@@ -300,15 +301,16 @@ class Row:
     def _define(self) -> None:
         """Values of the other columns: by a lookup or an equation that determines them, or any field element."""
         used = set().union(*(columns_of(e) for e in self.rules.values()), *(m.columns for m in self.messages))
-        for c in used - self.values.keys():
+        for c in sorted(used - self.values.keys()):
             users = [(n, e) for n, e in self.rules.items() if c in columns_of(e)]
-            if len(users) == 1 and not any(c in m.columns for m in self.messages):
-                split = linear(users[0][1], c)
+            elsewhere = any(c in m.columns for m in self.messages) or any(
+                c in columns_of(x) for _, *split in self.quantified.values() for x in split)
+            if len(users) == 1 and not elsewhere:
+                name, e = users[0]
+                split = linear(e, c)
                 if split and split[0].kind != CONST:
-                    self.quantified[c] = split
-                    del self.rules[users[0][0]]
-                    used |= columns_of(split[0]) | columns_of(split[1])
-                    self._quantified_by = users[0][0]
+                    self.quantified[c] = (name, *split)
+                    del self.rules[name]
         unknown = [c for c in sorted(used) if c not in self.values and c not in self.quantified]
         while unknown:
             if not (any([self._by_lookup(m) for m in self.messages]) or self._by_rule()):
@@ -316,8 +318,8 @@ class Row:
                 self.values[c] = Int(z3.ZeroExt(1, variable(self.lay.columns[c], 64)), 0, P - 1)
                 self.fact(f"field {self.lay.columns[c]}", self.values[c].term < P)
             unknown = [c for c in unknown if c not in self.values]
-        for split in self.quantified.values():
-            self.fact(self._quantified_by, z3.Or(z3.Not(self.zero(split[0])), self.zero(split[1])))
+        for name, slope, rest in self.quantified.values():
+            self.fact(name, z3.Or(z3.Not(self.zero(slope)), self.zero(rest)))
 
     def _by_lookup(self, m: Message) -> bool:
         """Does a lookup's last entry determine a column?"""
@@ -405,7 +407,7 @@ class Row:
         a, b = self.evaluate(e.args[0]), self.evaluate(e.args[1])
         x = a + b if e.kind == ADD else a - b if e.kind == SUB else self.product(a, b)
         cs = sorted(columns_of(e)) if x.hi - x.lo < 64 else range(9)
-        if len(cs) <= 3 and all(self.values[c].is_bit for c in cs):  # of few bits: the bounds are those of a truth table
+        if len(cs) <= 3 and all(self.values[c].is_bit for c in cs):  # the bounds of a truth table
             seen = [plain(e, dict(zip(cs, v, strict=True))) for v in itertools.product((0, 1), repeat=len(cs))]
             x = Int(x.term, min(seen), max(seen))
         return x
@@ -546,7 +548,7 @@ class Row:
             return model.eval(x.term, model_completion=True).as_signed_long()
 
         found = {c: number(x) % P for c, x in self.values.items()}
-        for c, (k, rest) in self.quantified.items():
+        for c, (_, k, rest) in self.quantified.items():
             slope = number(self.evaluate(k))
             found[c] = -number(self.evaluate(rest)) * pow(slope, -1, P) % P if slope % P else 0
         return {self.lay.columns[c]: v for c, v in found.items()}

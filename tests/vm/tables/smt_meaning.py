@@ -65,7 +65,8 @@ def shift(op: Op, a: Any, k: Any) -> Any:
 # The multiplier in the ROM of a shift by the constant k, and the shift.
 SHIFTS: dict[Op, tuple[Callable[[int], int], Op, range]] = {
     Op.SHI1_LW: (lambda k: 1 << k, Op.SLLW, range(1, 32)), Op.SHI1_RW: (lambda k: 1 << 32 - k, Op.SRLW, range(1, 32)),
-    Op.SHI1_LH: (lambda k: 1 << k - 32, Op.SLL, range(33, 64)), Op.SHI1_RH: (lambda k: 1 << 64 - k, Op.SRL, range(33, 64)),
+    Op.SHI1_LH: (lambda k: 1 << k - 32, Op.SLL, range(33, 64)),
+    Op.SHI1_RH: (lambda k: 1 << 64 - k, Op.SRL, range(33, 64)),
     Op.SHI2_L: (lambda k: 1 << k, Op.SLL, range(1, 32)), Op.SHI2_R: (lambda k: 1 << 32 - k, Op.SRL, range(1, 32)),
 }
 REGISTER_SHIFTS = (Op.SLL, Op.SLLW, Op.SRL, Op.SRLW, Op.SRA, Op.SRAW)
@@ -277,7 +278,8 @@ def multiplication(row: Row, op: Op) -> Meaning:
         stones.append((f"word {k}", number(r[2 * k:2 * k + 2]).equals_bits(d[k])))
         if f"kl.{k}" in row.index:
             offset = constant(4 if k == 2 else 0)
-            stones.append((f"carry {k}", equal(number(columns(row, f"kl.{k}", f"kh.{k}")), product.carries[k] + offset)))
+            carry = number(columns(row, f"kl.{k}", f"kh.{k}"))
+            stones.append((f"carry {k}", equal(carry, product.carries[k] + offset)))
     return Meaning(t, product.equations, stones, [*steps(row, op, t, t.pc + 4), *registers(row, op, t, result)])
 
 
