@@ -42,12 +42,15 @@ class Campaign:
         self.wrong: list[str] = []
         self.start = time.monotonic()
 
-    def run(self, names: list[str]) -> None:
+    def run(self, names: list[str], file: str | None) -> None:
+        """The tables in turn, a few faults each, so that a run that is stopped has some of all; with a summary."""
         for goal in range(CHUNK, self.count + CHUNK, CHUNK):
             for table in names:
                 while self.tables[table]["refused"] - self.tables[table]["padding"] < min(goal, self.count):
                     self.one(table)
             print(self.line(min(goal, self.count)), flush=True)
+            if file:
+                Path(file).write_text(json.dumps(self.summary(), indent=1) + "\n")
 
     def one(self, table: str) -> None:
         index = self.next[table]
@@ -139,12 +142,9 @@ def main() -> int:
         show(args.seed, args.table, args.index, args.guests)
         return 0
     campaign = Campaign(args.seed, args.count, args.proofs, args.guests)
-    campaign.run([args.table] if args.table else tables())
-    text = json.dumps(campaign.summary(), indent=1)
-    if args.json:
-        Path(args.json).write_text(text + "\n")
-    else:
-        print(text)
+    campaign.run([args.table] if args.table else tables(), args.json)
+    if not args.json:
+        print(json.dumps(campaign.summary(), indent=1))
     return int(bool(campaign.wrong))
 
 
