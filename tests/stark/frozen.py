@@ -111,6 +111,22 @@ class Forger(NamedTuple):
 
         self.patch.setattr(prove_quotient, "quotients", changed)
 
+    def commit_shifted(self, quotient: Any, by: Sequence[Ext], zeta: Ext) -> None:
+        """Commit q0 of a height plus an extension column, and batch what is committed: the prover's own batching starts
+        from the polynomial."""
+        codeword = prove_fri.codeword
+        shift(quotient.extended, 0, by)
+
+        def committed(job: Any, terms: Any, log: int, *rest: Any) -> Any:
+            out = codeword(job, terms, log, *rest)
+            if log == quotient.log:
+                weight = next(w for c, w in terms.here if c.ctypes.data == quotient.rows[0].ctypes.data)
+                size = out.shape[1].bit_length() - 1
+                shift(out, 0, [mul(mul(weight, b), inverse(from_zeta(size, i, zeta))) for i, b in enumerate(by)])
+            return out
+
+        self.patch.setattr(prove_fri, "codeword", committed)
+
     def on_values(self, change: Callable[[list[Ext], Ext], None]) -> None:
         """``change(values, zeta)`` in place, before they are sent."""
         def changed(job: Any, instances: Any, quotients: Any, zeta: Any) -> Any:
@@ -413,7 +429,7 @@ def known_fri_beta(f: Forger) -> Case:
         weight = inverse(weights(f.old[Label.BATCHING], len(values))[-2])
         s = [base(rng.randrange(P)) for _ in range(64)]
         far = [mul(mul(sub(base(point(7, i)), beta), s[i % 64]), weight) for i in range(128)]
-        shift(quotients[0].extended, 0, [add(mul(x, from_zeta(7, i, zeta)), lie[0]) for i, x in enumerate(far)])
+        f.commit_shifted(quotients[0], [add(mul(x, from_zeta(7, i, zeta)), lie[0]) for i, x in enumerate(far)], zeta)
 
     def claim(values: list[Ext], _zeta: Ext) -> None:
         values[-2] = add(values[-2], lie[0])
@@ -443,7 +459,7 @@ def known_fri_lambda(f: Forger) -> Case:
         high, _, low, _ = weights(f.old[Label.BATCHING], len(values))[-4:]
         scale = mul(mul(mul(factor, lie[0]), low), inverse(high))
         word_low = [mul(scale, inverse(from_zeta(6, j, zeta))) for j in range(64)]
-        shift(quotients[0].extended, 0, [mul(word_low[i % 64], from_zeta(7, i, zeta)) for i in range(128)])
+        f.commit_shifted(quotients[0], [mul(word_low[i % 64], from_zeta(7, i, zeta)) for i in range(128)], zeta)
 
     def claim(values: list[Ext], _zeta: Ext) -> None:
         values[-2] = add(values[-2], lie[0])

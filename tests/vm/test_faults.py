@@ -158,7 +158,7 @@ def test_free_cells_are_free() -> None:
     for table in sorted({f.table for f in FREE}):
         of_table = {w for w in wanted if w.startswith(table + ".")}
         for maker in (cell_fault, repaired_fault):
-            for fault in made(maker, "plain", table, 1500):
+            for fault in made(maker, "plain", table, 6000):
                 if of_table <= shown:
                     break
                 judgement, d = judge(fault)

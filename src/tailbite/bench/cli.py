@@ -68,8 +68,9 @@ def reporting(json_: bool, quiet: bool, markdown: Path | None, html: Path | None
 
 def two_sides(a: str, b: str, step: Callable[[str, int, int], None]) -> Mapping[str, Side]:
     """Both revisions, installed."""
-    from .sides import prepare
+    from .sides import check_names, prepare
 
+    check_names(a, b)
     return {k: prepare(name, tell=lambda text: step(text, 0, 1)) for k, name in (("B", b), ("A", a))}
 
 

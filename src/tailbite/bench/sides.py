@@ -127,6 +127,14 @@ def prepare(name: str, cache: Path | None = None, repository: Path | None = None
     return side
 
 
+def check_names(*names: str) -> None:
+    """Raise :class:`SideError` for a name that is no revision here, before anything is installed."""
+    root = repository_root(Path.cwd())
+    for name in names:
+        if name != WORK_TREE:
+            resolve(root, name)
+
+
 def repository_root(inside: Path) -> Path:
     """The clone that a directory lies in."""
     root = Path(_git(inside, "rev-parse", "--show-toplevel").strip())
