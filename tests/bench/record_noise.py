@@ -13,7 +13,7 @@ from tailbite.bench.pairs import one_cpu
 from tailbite.bench.report import describe_machine
 from tailbite.bench.sides import prepare
 
-SERIES, RUNS = 4, 80
+SERIES, RUNS = 4, 60
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as cache, files(program_named("fibonacci")) as (home, given):
