@@ -115,18 +115,24 @@ def test_missing_pairs_shrink_with_the_noise() -> None:
 # ---------------------------------------------------------------- simulation with recorded noise
 
 
+BLOCK = 8  # runs that stay together: four pairs
+
+
 def simulated(rng: np.random.Generator, pairs: int, slower: float = 0.0, drift: float = 0.0,
               neighbour: float = 0.0) -> Any:
     """A benchmark of two equal commands, out of recorded runs of one command.
 
-    Runs follow each other as they were recorded, from a random place on, so that their correlation stays. ``slower``
-    changes A, ``drift`` all runs along the benchmark, and a noisy ``neighbour`` a random stretch of it.
+    Blocks of runs follow each other as they were recorded, so that the correlation of neighbours stays; the blocks come
+    from anywhere. ``slower`` changes A, ``drift`` all runs along the benchmark, and a noisy ``neighbour`` a random
+    stretch of it.
     """
-    recorded = NOISE["seconds"]
-    series = np.array(recorded[rng.integers(len(recorded))])
-    n = 2 * pairs
-    runs = np.take(series, np.arange(rng.integers(len(series)), len(series) + n)[:n], mode="wrap")
-    runs = runs * (1 + drift * np.linspace(0, 1, n))
+    recorded, n = NOISE["seconds"], 2 * pairs
+    blocks = []
+    for _ in range(-(-n // BLOCK)):
+        series = recorded[rng.integers(len(recorded))]
+        at = rng.integers(len(series) - BLOCK + 1)
+        blocks += series[at:at + BLOCK]
+    runs = np.array(blocks[:n]) * (1 + drift * np.linspace(0, 1, n))
     if neighbour:
         at, length = rng.integers(n), rng.integers(1, n // 2)
         runs[at:at + length] *= 1 + neighbour
@@ -160,9 +166,9 @@ def test_disturbances_do_not_make_alarms(disturbance: dict[str, float]) -> None:
 
 
 def test_a_slow_down_is_found() -> None:
-    """Power grows with the change; 3 % is nearly always found, and never taken for an improvement."""
+    """Power grows with the change; 3 % is mostly found, and never taken for an improvement."""
     rng = np.random.default_rng(11)
     found = {s: [simulated(rng, 20, slower=s).verdict for _ in range(200)] for s in (0.005, 0.03)}
     counts = {s: v.count(REGRESSED) for s, v in found.items()}
-    assert counts[0.03] > counts[0.005] and counts[0.03] >= 160
+    assert counts[0.03] > counts[0.005] and counts[0.03] >= 120
     assert IMPROVED not in found[0.03]
