@@ -100,6 +100,7 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*", default=["fibonacci", "keccak", "loop"])
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--log", type=int, default=19, help="rows of fibonacci")
+    parser.add_argument("--loop", type=int, choices=(16, 20), default=16, help="cycles of loop")
     options = parser.parse_args()
     pairs, params = check_pairs(options.pairs), preset(PRESET)
     print(machine())
@@ -116,8 +117,9 @@ def main() -> None:
         versus("1365 Keccak-f permutations, against Plonky3's Keccak AIR", ["keccak", "15", PRESET, str(PROOFS)],
                [str(build("plonky3")), "keccak", "15", *fri], pairs, lambda: peer_bits(shape, params))
     if "loop" in options.tasks:
-        versus("a Fibonacci loop of 2^20 cycles, against Miden VM", ["loop", "20", PRESET, str(PROOFS)],
-               [str(build("miden")), "20", str(PROOFS)], pairs, None)
+        versus(f"a Fibonacci loop of 2^{options.loop} cycles, against Miden VM (96 bits, conjectured)",
+               ["loop", str(options.loop), PRESET, str(PROOFS)],
+               [str(build("miden")), str(options.loop), str(PROOFS)], pairs, None)
 
 
 if __name__ == "__main__":
